@@ -117,16 +117,23 @@ class Seq2Seq(nn.Module):
         *,
         source_where: Tensor | None = None,
         target_where: Tensor | None = None,
+        labels: Tensor | None = None,
+        smoothing: float = 0.0,
     ) -> Tensor:
         """Logits of the token after each token of the target.   b m, b n -> b n vocab
 
         source_real, target_real: bool, False for padding, which may hold any id; it may be on either side
         source_where, target_where: places, m or b m and n or b n; None: consecutive
+        labels: ids b n that should come next (-100: any). Then the result is the sum of −log p(label), and the
+            logits are never in memory all at once; smoothing: the share of a label given to all ids alike
         """
         b, _ = expect(source, "b m", name="source")
         expect(target, "b n", name="target", b=b)
         memory = self.encode(source, source_real, where=source_where)
-        return self.decode(target, memory, real=target_real, where=target_where)
+        if labels is None:
+            return self.decode(target, memory, real=target_real, where=target_where)
+        features = self.features(target, memory, real=target_real, where=target_where)
+        return self.head.cross_entropy(features, self.embed.weight, labels, smoothing)
 
     def encode(self, source: Tensor, real: Tensor | None = None, *, where: Tensor | None = None) -> Memory:
         """What the decoder reads.   b m -> states b m d, and more"""

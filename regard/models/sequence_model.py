@@ -30,6 +30,7 @@ from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack
 from regard.nn.embed import TokenEmbedding
+from regard.nn.linear_cross_entropy import IGNORE, linear_cross_entropy
 from regard.nn.norm import NORMS
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
@@ -264,6 +265,19 @@ class Head(nn.Module):
         if self.softcap is None:
             return logits
         return self.softcap * torch.tanh(logits / self.softcap)
+
+    def cross_entropy(self, x: Tensor, embedding: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        """Σ −log p(label), over all labels that are not IGNORE; without a cap, never with all logits in memory.
+        x b n d, labels b n"""
+        labels = labels.reshape(-1)
+        if self.softcap is not None:
+            logits = self(x, embedding).float().flatten(0, -2)
+            return F.cross_entropy(
+                logits, labels, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum"
+            )
+        weight = embedding if self.weight is None else self.weight
+        x = x[..., : weight.shape[1]].flatten(0, -2)
+        return linear_cross_entropy(x, weight, labels, smoothing)
 
 
 def tiny_tokens(vocab: int) -> Tensor:

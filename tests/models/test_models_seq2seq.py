@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from regard.config import from_json, to_json
@@ -63,6 +64,21 @@ EVERYTHING = [
 
 
 # ── the protocol
+
+
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("cls, how", EVERYTHING)
+def test_loss_without_all_logits(cls, how, softcap):
+    """With labels, the loss and its gradients are those of the logits."""
+    model = made(cls, **how, softcap=softcap, tied=softcap is None)
+    labels = torch.where(TARGET_REAL, TARGET.flip(1), -100)
+    loss = model(SOURCE, TARGET, SOURCE_REAL, TARGET_REAL, labels=labels, smoothing=0.1)
+    logits = model(SOURCE, TARGET, SOURCE_REAL, TARGET_REAL)
+    wanted = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(loss, wanted, check_dtype=False, rtol=1e-6, atol=1e-6)
+    found = torch.autograd.grad(loss, model.parameters(), allow_unused=True)
+    true = torch.autograd.grad(wanted, model.parameters(), allow_unused=True)
+    torch.testing.assert_close(found, true, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("cls, how", EVERYTHING)

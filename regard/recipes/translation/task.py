@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.training.scores import ScoreList, Scores
-from regard.training.tasks import Classify
+from regard.training.tasks import Classify, Count
 
 
 class Translate(Classify):
@@ -23,6 +23,13 @@ class Translate(Classify):
     def __init__(self, begin: int, smoothing: float = 0.0) -> None:
         super().__init__(smoothing)
         self.begin = begin
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        target = batch.target
+        given, real = shift_right(target, self.begin)
+        total = model(batch.tokens, given, batch.real, real, labels=target, smoothing=self.smoothing)
+        count = (target != IGNORE).sum()
+        return total / count.clamp(min=1), count
 
     def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
         """The numbers of each pair: the cross-entropy without smoothing is the one that says how good it is."""
