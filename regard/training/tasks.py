@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError, did_you_mean
+from regard.training.cross_entropy import cross_entropy
 from regard.training.scores import ScoreList, Scores
 
 Count = Tensor | int
@@ -141,7 +141,7 @@ class Classify:
                 f"the model must return scores for every target: logits {tuple(target.shape)} + (classes,), "
                 f"got {tuple(logits.shape)} for targets {tuple(target.shape)}"
             )
-        return logits.float(), target
+        return logits, target
 
     def _fixed(self, batch: Batch, number: int) -> Batch:
         """A batch of the validation split for evaluation, the same every time."""
@@ -347,13 +347,7 @@ def _widen(known: Tensor, target: Tensor) -> Tensor:
 def _cross_entropy(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The sum over all targets that count, and how many they are."""
     flat = target.reshape(-1).long()
-    total = F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]),
-        flat,
-        ignore_index=IGNORE,
-        label_smoothing=smoothing,
-        reduction="sum",
-    )
+    total = cross_entropy(logits.reshape(-1, logits.shape[-1]), flat, smoothing)
     return total, (flat != IGNORE).sum()
 
 

@@ -42,7 +42,7 @@ class Translate(Classify):
         target = batch.target
         given, real = shift_right(target, self.begin)
         logits: Tensor = model(batch.tokens, given, batch.real, real)
-        return logits.float(), target
+        return logits, target
 
 
 def shift_right(target: Tensor, begin: int) -> tuple[Tensor, Tensor | None]:
