@@ -13,6 +13,7 @@ from regard.data.array import Array
 from regard.recipes.graphs.dataset import (
     GraphsConfig,
     is_thin,
+    keep_edge_features,
     labels_at,
     level_of,
     read_parts,
@@ -36,14 +37,15 @@ class Traits:
     # how much more often than by chance an edge joins two nodes of one class: 1 always, 0 by chance; None:
     # unknown. Labels of the test split do not count
     homophily: float | None = None
-    related: bool = True  # does the class of a node tell about those of its neighbours?
+    # may neighbours tell about a node: by their classes, or by the features of the edges to them?
+    related: bool = True
 
 
 def find_traits(config: GraphsConfig, given: Any = None, seed: int = 0) -> Traits:
     """The traits of the graphs that a config names, or of an object such as PyTorch Geometric's."""
     try:
         if given is not None:
-            parts = of_object(given)
+            parts = keep_edge_features(of_object(given), config)
         else:
             parts = read_parts(config)
         return _traits_of(parts, config, seed)
@@ -64,7 +66,8 @@ def _traits_of(parts: Parts, config: GraphsConfig, seed: int) -> Traits:
         shown = np.concatenate([split["train"], split.get("validation", split["train"][:0])])
         ends = labelled_ends(parts.edges, target, np.asarray(shown, dtype=np.int64))
         homophily = measure_homophily(ends)
-        related = homophily is None or are_related(ends)
+        # what the features of edges say, classes at their ends do not show
+        related = homophily is None or parts.edge_x is not None or are_related(ends)
     return Traits(
         level=level,
         classes=names is not None,

@@ -51,6 +51,16 @@ def test_unlike_neighbours_get_a_layer_that_keeps_a_node_apart_from_them(tmp_pat
     assert RECIPE.defaults(path).model.layer == layer
 
 
+def test_edges_with_features_are_never_left_out_by_default(tmp_path):
+    """Their classes say nothing about neighbours, but the features of the edges may."""
+    random = np.random.default_rng(0)
+    path = planted(tmp_path, 1 / 3)
+    count = np.load(path)["edges"].shape[1]
+    path = planted(tmp_path, 1 / 3, edge_features=random.standard_normal((count, 2)))
+    assert RECIPE.defaults(path).model.layer == "conv"
+    assert settings_for(path, "--data.edge-features", "none").model.layer == "alone"
+
+
 def test_labels_of_the_test_split_do_not_choose_the_layer():
     edges = np.random.default_rng(0).integers(0, 60, (2, 500))
     labels = np.arange(60) % 2
