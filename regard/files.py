@@ -142,7 +142,7 @@ def sweep(folder: PathLike, names: Container[str] = (), older: float = ABANDONED
     names: files that nobody else can be writing now, so that theirs go however young they are; others go when
     nobody wrote to them for `older` seconds.
     """
-    found = abandoned(folder, names, older)
+    found = find_abandoned(folder, names, older)
     for part in found:
         if part.is_dir() and not part.is_symlink():
             shutil.rmtree(part, ignore_errors=True)
@@ -152,7 +152,7 @@ def sweep(folder: PathLike, names: Container[str] = (), older: float = ABANDONED
     return found
 
 
-def abandoned(folder: PathLike, names: Container[str] = (), older: float = ABANDONED) -> list[Path]:
+def find_abandoned(folder: PathLike, names: Container[str] = (), older: float = ABANDONED) -> list[Path]:
     """What `sweep` would remove."""
     found = []
     for part in sorted(Path(folder).glob(".*.part")):

@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.api.check import write_laws
 from regard.api.look import write_report
-from regard.api.outcome import outcome_line
+from regard.api.outcome_line import outcome_line
 from regard.look import plot
 from regard.look.private import without_folders
 from regard.look.views import confusion

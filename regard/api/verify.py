@@ -205,7 +205,7 @@ def _is_whole(checkpoint: Checkpoint) -> bool:
 def _others(path: Path) -> Iterator[FileState]:
     """What nothing is computed from, and what killed processes left."""
     known = {*VERIFIED, CHECKSUMS, "state", *LOCKS, *_listed(path)}
-    left = files.abandoned(path, names=WRITTEN)
+    left = files.find_abandoned(path, names=WRITTEN)
     for each in sorted(path.iterdir()):
         if each in left:
             remedy = f"{each.name}: left by a process that was killed; --repair removes it"

@@ -24,7 +24,7 @@ NUMBERS = 50
 LONGEST = {TRAIN: 25, VALIDATION: 30, TEST: 30}
 
 
-def make_dates(count: int, held: Held, seed: int) -> Pairs:
+def make_date_pairs(count: int, held: Held, seed: int) -> Pairs:
     """mardi 17 novembre 2026 -> 2026-11-17. Each source comes once."""
     format_date = _import_babel()
     random = generator(seed, 20)
@@ -41,7 +41,7 @@ def make_dates(count: int, held: Held, seed: int) -> Pairs:
     return _fill(count, held, lambda split: draw(), "dates")
 
 
-def make_reversed(count: int, held: Held, seed: int) -> Pairs:
+def make_reverse_pairs(count: int, held: Held, seed: int) -> Pairs:
     """3 14 15 -> 15 14 3"""
     random = generator(seed, 21)
 
@@ -77,7 +77,7 @@ def _fill(count: int, held: Held, draw: Callable[[int], Pair], name: str) -> Pai
     )
 
 
-MADE: dict[str, Callable[[int, Held, int], Pairs]] = {"dates": make_dates, "reverse": make_reversed}
+MADE: dict[str, Callable[[int, Held, int], Pairs]] = {"dates": make_date_pairs, "reverse": make_reverse_pairs}
 
 
 def _import_babel() -> Any:

@@ -10,7 +10,7 @@ import pytest
 from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.errors import RegardError
 from regard.recipes.translation.dataset import PairsConfig, prepare_pairs, read_other_pairs
-from regard.recipes.translation.made_pairs import LONGEST, make_dates, make_reversed
+from regard.recipes.translation.made_pairs import LONGEST, make_date_pairs, make_reverse_pairs
 from regard.recipes.translation.read_pairs import read_pairs
 
 SIDES = [("a dog", "ein Hund"), ("two cats", "zwei Katzen"), ("a red bus", "ein roter Bus")]
@@ -161,21 +161,21 @@ def test_every_kind_of_tokens_gives_the_text_back(tokens, vocabularies, tmp_path
 
 
 def test_reversed_numbers_are_as_joeys():
-    found = make_reversed(2000, (0.1, 0.1), seed=0)
+    found = make_reverse_pairs(2000, (0.1, 0.1), seed=0)
     assert all(pair.target.split() == pair.source.split()[::-1] for pair in found.pairs)
     assert np.bincount(found.splits).tolist() == [1600, 200, 200]
     lengths = np.array([len(pair.source.split()) for pair in found.pairs])
     for split in (TRAIN, VALIDATION, TEST):
         assert lengths[found.splits == split].max() == LONGEST[split]
-    again = make_reversed(2000, (0.1, 0.1), seed=0)
-    assert pairs_of(found) == pairs_of(again) != pairs_of(make_reversed(2000, (0.1, 0.1), seed=1))
+    again = make_reverse_pairs(2000, (0.1, 0.1), seed=0)
+    assert pairs_of(found) == pairs_of(again) != pairs_of(make_reverse_pairs(2000, (0.1, 0.1), seed=1))
     with pytest.raises(RegardError, match="3 made pairs leave none"):
-        make_reversed(3, (0.5, 0.5), seed=0)
+        make_reverse_pairs(3, (0.5, 0.5), seed=0)
 
 
 def test_dates_are_written_by_babel():
     pytest.importorskip("babel")
-    found = make_dates(300, (0.1, 0.1), seed=0)
+    found = make_date_pairs(300, (0.1, 0.1), seed=0)
     assert len({pair.source for pair in found.pairs}) == 300
     assert all(len(pair.target) == 10 and pair.target[4] == "-" for pair in found.pairs)
     # the same text never means two days
@@ -186,4 +186,4 @@ def test_without_babel_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
     monkeypatch.setitem(sys.modules, "babel.dates", None)
     with pytest.raises(ImportError, match=r"regard\[translate\].*--data reverse"):
-        make_dates(10, (0.1, 0.1), seed=0)
+        make_date_pairs(10, (0.1, 0.1), seed=0)
