@@ -1,4 +1,4 @@
-"""Default settings for pairs: small models for made pairs, larger ones with much dropout for sentences.
+"""Default settings for pairs: small models for made pairs, larger ones for sentences.
 
 Sizes that depend on the data (the size of the vocabulary) are filled in when the data is read.
 """
@@ -52,7 +52,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 # of sentences, of which there are never enough (of Multi30k the smallest model wins)
 LARGE: dict[str, dict[str, Any]] = {
-    "encoderdecoder": {"dim": 128, "depth": 4, "heads": 4, "dropout": 0.3, "zero_start": True},
+    "encoderdecoder": {"dim": 128, "depth": 4, "heads": 4, "dropout": 0.1, "zero_start": True},
     "lstmseq2seq": {"dim": 256, "depth": 1, "dropout": 0.3},
     "gruseq2seq": {"dim": 256, "depth": 1, "dropout": 0.3},
     "convseq2seq": {"dim": 256, "depth": 4, "dropout": 0.3},
@@ -86,7 +86,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     return SETTINGS[name](
         data=pairs,
         model=CONFIGS[name](**LARGE[name], **sizes),
-        train=TrainConfig(minutes=15.0, batch=256, average=0.999, warmup=100),
+        train=TrainConfig(minutes=15.0, batch=256, average=0.998, warmup=100),
     )
 
 
