@@ -24,7 +24,7 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     said = f"test {_with_names(found.measures, first)}{_of(found.count, f' {found.unit}')}"
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
-    chosen = "  ".join(_without_names(ended.best, first))
+    chosen = _beside(ended.best, found.measures, first)
     return f"{said} (validation {chosen}{_of_validation(job, ended)}, by which the weights were chosen)"
 
 
@@ -58,8 +58,12 @@ def _with_names(measures: Mapping[str, float], first: str) -> str:
     return "  ".join(say_measure(name, measures[name]) for name in sort_measures(measures, first))
 
 
-def _without_names(measures: Mapping[str, float], first: str) -> list[str]:
-    return [say_value(name, measures[name]) for name in sort_measures(measures, first)]
+def _beside(measures: Mapping[str, float], others: Mapping[str, float], first: str) -> str:
+    """Figures to be read beside others: without names where they are the same, in the same order."""
+    names = sort_measures(measures, first)
+    if names != sort_measures(others, first)[: len(names)]:
+        return _with_names(measures, first)
+    return "  ".join(say_value(name, measures[name]) for name in names)
 
 
 def sort_measures(measures: Mapping[str, Any], first: str | None) -> list[str]:

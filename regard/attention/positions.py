@@ -257,7 +257,10 @@ class Rotary(Position):
             cos, sin = _kept_turns(
                 where, where._version, n, b, c, self.axes, self.base, x.device, wide, self.interleaved
             )
-        return Turn.apply(x.to(wide), cos, sin, self.interleaved, self.axes).to(x.dtype)
+        given = (x.to(wide), cos, sin, self.interleaved, self.axes)
+        # (the way through autograd takes longer than the turn itself of a single token)
+        turned = Turn.apply(*given) if torch.is_grad_enabled() else Turn.forward(*given)
+        return turned.to(x.dtype)
 
 
 class Turn(torch.autograd.Function):

@@ -7,7 +7,7 @@ found = beam_search(reader.start, reader.step, reader.reorder, beams=5, max_new=
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from regard.errors import RegardError
 from regard.generation.beam_search import Hypothesis, beam_search
 from regard.models.seq2seq import Memory, Seq2Seq
 from regard.nn.eval_mode import eval_mode
+from regard.nn.linear import prepacked
 
 
 class SourceReader:
@@ -39,12 +40,15 @@ class SourceReader:
         self.source, self.real, self.begin, self.length = source, real, begin, length
         self.memories: list[Memory] = []
         self.caches: list[Any] = []
-        self.of = torch.arange(len(source))  # the source of each sequence
+        self.of = torch.arange(len(source))  # the source of each sequence, in the order of the sources
+        self.held = [self.of] * len(self.models)  # the source of each row of a memory
 
     @torch.inference_mode()
     def start(self) -> Tensor:
         """Logits of the first token.   -> b v"""
         self.caches = [model.caches(self.length) for model in self.models]
+        self.of = torch.arange(len(self.source))
+        self.held = [self.of] * len(self.models)
         self.memories = []
         for model in self.models:
             with _evaluating(model):
@@ -65,16 +69,21 @@ class SourceReader:
 
     @torch.inference_mode()
     def reorder(self, rows: Tensor) -> None:
-        """Sequence i goes on from sequence rows[i]. The memory stays where sequences of one source change
-        places."""
-        of = self.of[rows]
-        moved = not torch.equal(of, self.of)
-        self.of = of
+        """Sequence i goes on from sequence rows[i]. The memory stays where sequences of one source change places,
+        and is not repeated for those of one source if each has as many."""
+        self.of = self.of[rows]
         rows = rows.to(self.source.device)
         for caches in self.caches:
             caches.take(rows)
-        if moved:
-            self.memories = [memory.take(rows) for memory in self.memories]
+        sources, counts = self.of.unique_consecutive(return_counts=True)
+        even = bool((counts == counts[:1]).all())
+        for i, model in enumerate(self.models):
+            wanted = sources if even and model.shares_memory else self.of
+            if torch.equal(wanted, self.held[i]):
+                continue
+            there = torch.searchsorted(self.held[i], wanted)
+            self.memories[i] = self.memories[i].take(there.to(self.source.device))
+            self.held[i] = wanted
 
 
 class PromptReader:
@@ -140,16 +149,19 @@ def generate_targets(
     """
     longest = max_new if isinstance(max_new, int) else max(max_new, default=1)
     reader = SourceReader(models, source, real, begin=begin, length=longest)
-    return beam_search(
-        reader.start,
-        reader.step,
-        reader.reorder,
-        beams=beams,
-        max_new=max_new,
-        end=end,
-        length_penalty=length_penalty,
-        n_best=n_best,
-    )
+    with ExitStack() as fixed:
+        for model in reader.models:
+            fixed.enter_context(prepacked(model))
+        return beam_search(
+            reader.start,
+            reader.step,
+            reader.reorder,
+            beams=beams,
+            max_new=max_new,
+            end=end,
+            length_penalty=length_penalty,
+            n_best=n_best,
+        )
 
 
 def _evaluating(model: nn.Module) -> AbstractContextManager[None]:

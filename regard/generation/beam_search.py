@@ -19,6 +19,9 @@ from torch import Tensor
 
 from regard.errors import RegardError
 
+PIECE = 1 << 17  # numbers that stay in the cache while they are worked on
+RUN = 64  # tokens of which first the largest alone is looked at
+
 
 class Hypothesis(NamedTuple):
     """One sequence that was found. score = logp / length^length_penalty; the end token counts as a token."""
@@ -159,22 +162,51 @@ def _best(
 ) -> list[list[tuple[float, int, int]]]:
     """The best continuations of each row: (sum of log p, which of its sequences, token).   logits r v"""
     k = min(wide, logits.shape[-1])
-    best = logits.topk(k, -1)  # no row can give more than k of the k best
-    largest = best.values[:, :1]
-    scale = largest + (logits - largest).exp_().sum(-1, keepdim=True).log_()  # log Σ e^logit
+    values, indices = _top(logits, k)  # no row can give more than k of the k best
+    largest = values[:, :1]
+    scale = _log_sum(logits, largest)
     _check_logits(largest, scale)
-    logs = torch.where(best.values == -torch.inf, -torch.inf, best.values.double() - scale.double())
+    logs = torch.where(values == -torch.inf, -torch.inf, values.double() - scale.double())
     totals = logs.cpu() + sums[:, None]
     # sequences of one row are beside each other: number them within the row
     number = torch.arange(len(of)) - torch.searchsorted(of, of)
     most = int(number.max()) + 1
     table = torch.full((count, most, k), -torch.inf, dtype=torch.float64)
     ids = torch.zeros(count, most, k, dtype=torch.long)
-    table[of, number], ids[of, number] = totals, best.indices.cpu()
+    table[of, number], ids[of, number] = totals, indices.cpu()
     top = table.flatten(1).topk(min(wide, most * k), -1)
     tokens = ids.flatten(1).gather(1, top.indices)
     each = zip(top.values.tolist(), (top.indices // k).tolist(), tokens.tolist(), strict=True)
     return [list(zip(*columns, strict=True)) for columns in each]
+
+
+def _log_sum(logits: Tensor, largest: Tensor) -> Tensor:
+    """log Σ e^logit, some rows at a time, so that what is written is read again from the cache.   r v -> r 1"""
+    size = max(1, PIECE // logits.shape[1])
+    found = torch.empty_like(largest)
+    for first in range(0, len(logits), size):
+        rows = slice(first, first + size)
+        found[rows] = (logits[rows] - largest[rows]).exp_().sum(-1, keepdim=True)
+    return found.log_().add_(largest)
+
+
+def _top(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row, the largest first, and their places.   r v -> r k, r k
+
+    torch's topk sorts pairs of numbers and places. Of a large vocabulary it is asked only for the runs of tokens
+    with the k largest maxima, which hold all that is wanted.
+    """
+    runs = logits.shape[1] // RUN
+    if logits.device.type != "cpu" or runs < 2 * k:
+        return logits.topk(k, -1)
+    whole = logits[:, : runs * RUN].unflatten(1, (runs, RUN))  # r runs RUN
+    chosen = whole.amax(-1).topk(k, -1).indices  # r k
+    near = whole.gather(1, chosen[..., None].expand(-1, -1, RUN)).flatten(1)
+    rest = logits[:, runs * RUN :]
+    values, within = torch.cat((near, rest), 1).topk(k, -1)
+    run = chosen.gather(1, (within // RUN).clamp(max=k - 1))
+    places = torch.where(within < k * RUN, run * RUN + within % RUN, within - k * RUN + runs * RUN)
+    return values, places
 
 
 def _check_logits(largest: Tensor, scale: Tensor) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention import kernels
 from regard.attention.biases import Relative
+from regard.models.seq2seq import Seq2Seq
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel
 from regard.nn.pool import AttentionPool
 
@@ -40,6 +41,27 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
         * (config.kv_heads or config.heads)
         * (config.dim // config.heads)
         * bytes_each,
+    }
+
+
+def cost_of_pair(model: Seq2Seq, source: int, target: int) -> dict[str, int]:
+    """Parameters and their bytes of an encoder-decoder, and the operations for one pair of so many tokens, as they
+    are counted in `cost`.
+
+    The target's tokens are those that the decoder reads: the first one and all but the end, so as many as it predicts.
+    """
+    inputs = {
+        "source": torch.zeros(1, source, dtype=torch.long),
+        "target": torch.zeros(1, target, dtype=torch.long),
+    }
+    device = next(model.parameters()).device
+    forward = count_operations(model, **{name: x.to(device) for name, x in inputs.items()})
+    parameters = list(model.parameters())
+    return {
+        "parameters": sum(p.numel() for p in parameters),
+        "bytes": sum(p.numel() * p.element_size() for p in parameters),
+        "forward_flops": forward,
+        "training_flops": 3 * forward,
     }
 
 

@@ -82,6 +82,7 @@ class EncoderDecoder(Seq2Seq):
 
     Config = EncoderDecoderConfig
     config: EncoderDecoderConfig
+    shares_memory = True
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         depth, other = config.depth, config.depth_of_decoder
@@ -111,7 +112,7 @@ class EncoderDecoder(Seq2Seq):
         real: Tensor | None = None,
         where: Tensor | None = None,
     ) -> Tensor:
-        expect(target, "b n", name="target", b=len(memory.states))
+        expect(target, "b n", name="target", b=memory.rows_for(target))
         x = self.embed(target, real)
         how: dict[str, Any] = {"mask": self.mask, "real": real, "memory_real": memory.real}
         if caches is None:

@@ -81,6 +81,14 @@ class Memory:
     real: Tensor | None = None  # bool b m, False for padding; None: all real
     more: dict[str, Tensor] = field(default_factory=dict)  # other tensors, each with a row for each source
 
+    def rows_for(self, target: Tensor) -> int:
+        """How many rows a target must have: as many as there are sources, or so many times as many (for models that
+        share memories) that the target's come out."""
+        count = len(self.states)
+        if count and len(target) > count and len(target) % count == 0:
+            return len(target)
+        return count
+
     def take(self, rows: Tensor) -> Memory:
         """Row i is row rows[i] of this one."""
         real = None if self.real is None else self.real[rows]
@@ -96,6 +104,8 @@ class Seq2Seq(nn.Module):
 
     Config: type[Seq2SeqConfig]
     config: Seq2SeqConfig
+    # may a memory have fewer rows than a target that is decoded over caches? Each is then for several rows in a row
+    shares_memory = False
 
     def __init__(self, config: Seq2SeqConfig, width: int | None = None, scale: bool = True) -> None:
         """width: of the embeddings; None: dim"""

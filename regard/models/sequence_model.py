@@ -14,7 +14,6 @@ from operator import and_
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.biases import ALiBi, Bias, Buckets, Relative
@@ -30,6 +29,7 @@ from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack
 from regard.nn.embed import TokenEmbedding
+from regard.nn.linear import Shared
 from regard.nn.linear_cross_entropy import IGNORE, linear_cross_entropy
 from regard.nn.norm import NORMS
 from regard.symmetry.groups import Group
@@ -242,7 +242,7 @@ class HeadConfig(Protocol):
     def softcap(self) -> float | None: ...
 
 
-class Head(nn.Module):
+class Head(Shared):
     """Logits of all tokens, by a matrix of its own or by that of the embedding, perhaps capped.
     b n d -> b n vocab
 
@@ -261,7 +261,7 @@ class Head(nn.Module):
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
         weight = embedding if self.weight is None else self.weight
         width = weight.shape[1]
-        logits = F.linear(x if x.shape[-1] == width else x[..., :width], weight)
+        logits = self.map(x if x.shape[-1] == width else x[..., :width], weight)
         if self.softcap is None:
             return logits
         return self.softcap * torch.tanh(logits / self.softcap)

@@ -139,7 +139,8 @@ class Block(nn.Module):
         memory_real: Tensor | None = None,
         **how: Any,
     ) -> Tensor:
-        """memory: b m d, or its keys and values as the cross-attention's `project` made them
+        """memory: b m d, or its keys and values as the cross-attention's `project` made them; b may be a part of
+        the rows of x: memory i is then that of as many rows from i·rows/b on
         how: mask, bias, position, where, real and cache of the self-attention (see Attention)."""
         x = self.attention(x, **how)
         if memory is not None:
@@ -147,8 +148,18 @@ class Block(nn.Module):
                 raise RegardError(
                     "this block has no cross-attention; make it with memory_dim= to give it a memory"
                 )
-            x = self.cross(x, memory, real=memory_real)
+            x = self._cross(x, memory, memory_real)
         return self.mlp(x)
+
+    def _cross(self, x: Tensor, memory: Tensor | tuple[Tensor, Tensor], real: Tensor | None) -> Tensor:
+        """Attention to the memory. Fewer memories than rows of x are each for several rows in a row, whose tokens
+        are then queries of one sequence: nothing else in this layer mixes them."""
+        assert self.cross is not None
+        count = len(memory[0]) if isinstance(memory, tuple) else len(memory)
+        if count == len(x):
+            found: Tensor = self.cross(x, memory, real=real)
+            return found
+        return self.cross(x.reshape(count, -1, x.shape[-1]), memory, real=real).view_as(x)
 
     def project(self, memory: Tensor, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory in the cross-attention of this block."""

@@ -51,6 +51,19 @@ class Linear(nn.Linear):
         return self.laid.of(self.weight, x.numel() // x.shape[-1])
 
 
+class Shared(nn.Module):
+    """θᵀx by a matrix that is another layer's, such as an embedding.   ... d -> ... outputs"""
+
+    laid: Laid | None = None  # inside `prepacked`
+
+    def map(self, x: Tensor, weight: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or not suits(x, weight) or not weight.is_contiguous():
+            return F.linear(x, weight)
+        if self.laid is None:
+            return _mapped(x, weight, None)
+        return _mapped(x, self.laid.of(weight, x.numel() // x.shape[-1]), None)
+
+
 class Laid:
     """A weight laid out as a large product wants it: when it is first asked for, and anew after a change."""
 
@@ -86,7 +99,7 @@ def prepacked(model: nn.Module) -> Iterator[None]:
 
     A change of a weight is seen all the same, if PyTorch counts it; one through `.data` is not.
     """
-    layers = [each for each in model.modules() if isinstance(each, Linear) and each.laid is None]
+    layers = [each for each in model.modules() if isinstance(each, Linear | Shared) and each.laid is None]
     for each in layers:
         each.laid = Laid()
     try:

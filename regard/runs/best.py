@@ -8,7 +8,8 @@ from typing import Any
 from regard.runs.figures import say_measure
 
 Look = Mapping[str, Any]  # the measures of an evaluation
-RISING = frozenset({"accuracy"})  # measures of which more is better; of all others less is
+# measures of which more is better; of all others less is
+RISING = frozenset({"accuracy", "exact", "BLEU", "chrF", "R²"})
 
 
 def main_measure(measures: Iterable[str], keep: str | None, *, classes: bool) -> str:
@@ -40,5 +41,5 @@ def best_look(looks: Sequence[Look], by: str | None) -> Look | None:
 
 def say_best(look: Look, by: str | None) -> str:
     """The measure that decided, in words."""
-    name = "accuracy" if by == "accuracy" else "loss"
+    name = "loss" if by is None or by not in look else by
     return say_measure(name, float(look[name]))

@@ -39,9 +39,9 @@ class TrainConfig:
     average: float | None = None
     # steps between evaluations on the validation split; None: ten in a run, fewer in a short one
     evaluate_every: int | None = None
-    # the weights that are kept: those with the lowest validation loss, or with the highest validation accuracy
-    # (of equal ones, the lowest loss); auto: accuracy for classes, else loss
-    keep: Literal["auto", "loss", "accuracy"] = "auto"
+    # the weights that are kept: those with the lowest validation loss, the highest validation accuracy, or the
+    # highest bleu of translations (of equal ones, the lowest loss); auto: accuracy for classes, else loss
+    keep: str = "auto"
     # stop after this many evaluations without better weights (see keep); None: never
     patience: int | None = None
     save_minutes: float = 5.0  # minutes between checkpoints; better weights are saved at once

@@ -28,6 +28,7 @@ from regard.training.checkpoint import Checkpoint, Checkpoints
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
 from regard.training.facts import Facts
+from regard.training.keep_by import find_measure
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
 from regard.training.rescue import LostFolder, Rescue
@@ -126,10 +127,7 @@ class Training:
             tuple[int, Tensor, int, float]
         ] = []  # steps whose loss was not read from the device yet
         self.loss: float | None = None
-        if config.keep == "auto":
-            self.keep: str = getattr(stepper.task, "best_by", "loss")
-        else:
-            self.keep = config.keep
+        self.keep = find_measure(config.keep, stepper.task)
         self.saved = self.counted = time.perf_counter()
 
     @property
@@ -286,7 +284,7 @@ class Training:
         began = time.perf_counter()
         try:
             with self.stepper.judging():
-                measures = keep_finite(self.stepper.task.measure(self.stepper.model, self._validation()))
+                measures = keep_finite(self.stepper.measure(self._validation()))
         except Stopped:
             return
         now = self.facts
@@ -348,6 +346,7 @@ class Training:
         with self.stepper.judging():
             if self.sample is not None:
                 self.sample(self.stepper.model)
+            self.stepper.judge()
             extra = time.perf_counter() - began
             keeper.expect_looks(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
         if keeper.stride > 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.runs.best import RISING
 from regard.runs.figures import say_loss, say_measure
 from regard.runs.trend import TOO_MANY, has_overfitted, is_still_falling
 
@@ -43,7 +44,7 @@ class Result:
             return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
         if self.reason == "patience":
             why = (
-                f" because the validation {self.keep} no longer {'falls' if self.keep == 'loss' else 'rises'}"
+                f" because the validation {self.keep} no longer {'rises' if self.keep in RISING else 'falls'}"
             )
         else:
             why = ""
@@ -69,9 +70,7 @@ class Result:
 
     def _best(self) -> str:
         """What decided which weights were kept."""
-        if self.keep == "loss":
-            return "lowest validation loss"
-        return f"highest validation {self.keep}"
+        return f"{'highest' if self.keep in RISING else 'lowest'} validation {self.keep}"
 
     def overfitting(self) -> str | None:
         """A note if the validation loss rose for long; None: it did not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
-from regard.data.batch import Source
+from regard.data.batch import Batch, Source
 from regard.errors import RegardError
 from regard.training import optimisers
 from regard.training.average import Average
@@ -98,6 +98,21 @@ class Stepper:
                 yield
         finally:
             self.model.train()
+
+    def measure(self, batches: Iterable[Batch]) -> dict[str, float]:
+        """All measures of an evaluation; none without batches."""
+        found = self.task.measure(self.model, batches)
+        if not found:
+            return found
+        return found | self.judge()
+
+    def judge(self) -> dict[str, float]:
+        """Measures of whole answers, of a task that has them."""
+        judge = getattr(self.task, "judge", None)
+        if judge is None:
+            return {}
+        answers: dict[str, float] = judge(self.model)
+        return answers
 
     def precision(self) -> AbstractContextManager[Any]:
         if self.half:

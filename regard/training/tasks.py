@@ -36,7 +36,9 @@ EXTRAS = (
 
 class Task(Protocol):
     """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept;
-    otherwise the loss decides. `score`, if a task has it, gives the numbers of each example (training/scores.py)."""
+    otherwise the loss decides. `measures`, if it has them, are all that may decide. `score`, if a task has it,
+    gives the numbers of each example (training/scores.py); `judge`, model -> measures, those of whole answers,
+    such as translations of some validation sentences: each evaluation in training asks for it once."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""
@@ -84,6 +86,7 @@ class Classify:
 
     # a loss may rise while more predictions are right: few wrong ones grow too sure
     best_by: ClassVar[str] = "accuracy"
+    measures: tuple[str, ...] = ("loss", "accuracy")
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         logits, target = self._ask(model, batch)

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from regard.errors import RegardError
+from regard.generation import beam_search as module
 from regard.generation.batch_readers import PromptReader, SourceReader, generate_targets
-from regard.generation.beam_search import beam_search
+from regard.generation.beam_search import RUN, _log_sum, _top, beam_search
 from regard.models.conv import Conv
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
@@ -194,6 +195,54 @@ def test_translations_do_not_depend_on_padding_or_on_other_sentences(cls):
                 steps = model(torch.tensor([source]), target[:, :-1]).log_softmax(-1)
             logp = float(steps[0].gather(1, target[0, 1:, None]).sum())
             assert each.logp == pytest.approx(logp) and each.score == pytest.approx(logp / len(each.ids))
+
+
+def test_a_memory_is_shared_by_the_sequences_of_its_source_and_repeated_where_they_are_uneven():
+    model, (ids, real) = sharp(EncoderDecoder.tiny()[0], 2.0), padded(SOURCES)
+    steps = ([0, 0, 1, 1, 2, 2, 3, 3], [1, 1, 3, 2, 4, 5, 6, 7], [0, 1, 4, 5, 5, 6], [1, 0, 2, 3], [3, 2])
+    held = (4, 4, 6, 2, 1)
+    shared, plain = (SourceReader(model, ids, real, begin=1) for _ in range(2))
+    plain.models = [sharp(EncoderDecoder.tiny()[0], 2.0)]
+    plain.models[0].shares_memory = False
+    torch.testing.assert_close(shared.start(), plain.start())
+    for rows, count in zip(steps, held, strict=True):
+        for reader in (shared, plain):
+            reader.reorder(torch.tensor(rows))
+        assert len(shared.memories[0].states) == count and len(plain.memories[0].states) == len(rows)
+        tokens = torch.arange(len(rows)) % 5 + 3
+        torch.testing.assert_close(shared.step(tokens), plain.step(tokens))
+
+
+def test_a_target_that_fits_no_number_of_memories_is_refused():
+    model = EncoderDecoder.tiny()[0]
+    memory = model.encode(torch.tensor(SOURCES[:1] * 2))
+    with torch.no_grad():
+        twice = model.decode(torch.tensor([[1, 2]] * 4), memory)
+    torch.testing.assert_close(twice[3], twice[0])
+    with pytest.raises(RegardError, match="target"):
+        model.decode(torch.tensor([[1, 2]] * 3), memory)
+
+
+@pytest.mark.parametrize("width", [20 * RUN, 20 * RUN + 13, 5 * RUN])
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_the_largest_of_many_are_those_that_topk_finds(width, k):
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(7, width, generator=draw)
+    logits[1, : width // 2] = -torch.inf
+    logits[2, 3:] = -torch.inf
+    logits[3, -1] = logits[4, 5] = 9.0
+    values, places = _top(logits, k)
+    assert torch.equal(values, logits.topk(k, -1).values)
+    assert torch.equal(logits.gather(1, places), values)
+    assert all(len(set(row)) == k for row in places.tolist())
+
+
+def test_the_sum_of_exponentials_is_the_same_in_pieces(monkeypatch):
+    logits = 5 * torch.randn(9, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    logits[4, :30] = -torch.inf
+    monkeypatch.setattr(module, "PIECE", 90)
+    largest = logits.amax(-1, keepdim=True)
+    torch.testing.assert_close(_log_sum(logits, largest), logits.logsumexp(-1, keepdim=True))
 
 
 def test_an_ensemble_is_the_mean_of_probabilities():

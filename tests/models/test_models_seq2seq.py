@@ -11,7 +11,7 @@ from regard.config import from_json, to_json
 from regard.errors import RegardError
 from regard.look.record import record
 from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
-from regard.models.cost import count_operations
+from regard.models.cost import cost_of_pair, count_operations
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.recurrent_seq2seq import (
     GRUSeq2Seq,
@@ -229,6 +229,20 @@ def test_operations_of_a_pair_are_counted():
     ) * d * d  # queries and mix of n, keys and values of m
     own = 4 * d * (m * m + n * n + n * m)
     assert count_operations(made(EncoderDecoder), **inputs) == blocks + own + head
+    pair = cost_of_pair(made(EncoderDecoder), m, n)
+    assert pair["forward_flops"] == blocks + own + head and pair["training_flops"] == 3 * (
+        blocks + own + head
+    )
+    assert pair["bytes"] == 8 * pair["parameters"]
+
+
+@pytest.mark.parametrize("cls", [LSTMSeq2Seq, GRUSeq2Seq, ConvSeq2Seq, EncoderDecoder])
+def test_a_longer_pair_costs_more_and_its_tokens_do_not_matter(cls):
+    model = made(cls)
+    short, long = cost_of_pair(model, 6, 5), cost_of_pair(model, 12, 5)
+    assert 0 < short["forward_flops"] < long["forward_flops"]
+    assert short["forward_flops"] == count_operations(model, source=SOURCE[:1], target=TARGET[:1])
+    assert short["forward_flops"] > 2 * 5 * D * V
 
 
 # ── torch.nn.Transformer

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.nn import linear
-from regard.nn.linear import Linear, prepacked, suits
+from regard.nn.linear import Linear, Shared, prepacked, suits
 from regard.nn.mlp import MLP
 
 pytestmark = pytest.mark.skipif(not linear.KNOWN, reason="this PyTorch was built without oneDNN")
@@ -150,3 +150,19 @@ def test_inside_gradients_copies_and_layers_within_are_as_ever():
             made_here(x)
             made_here.weight.zero_()  # which nobody counts
             assert torch.equal(made_here(x), made_here.bias.expand(5, -1))
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_matrix_of_another_layer_is_mapped_the_same_packed_or_not():
+    one, weight = Shared(), layer().weight
+    for x in (torch.randn(5, 24), torch.randn(2, 3, 24), torch.randn(3, 30)[:, :24]):
+        true = F.linear(x, weight)
+        torch.testing.assert_close(one.map(x, weight), true)
+        with torch.no_grad():
+            torch.testing.assert_close(one.map(x, weight), true)
+            with prepacked(one):
+                torch.testing.assert_close(one.map(x, weight), true)
+                assert one.laid is not None and one.laid.weight is not None
+        assert one.laid is None
+    (gradient,) = torch.autograd.grad(one.map(torch.ones(2, 24), weight).sum(), weight)
+    torch.testing.assert_close(gradient, torch.full_like(weight, 2.0))

@@ -460,6 +460,44 @@ def test_patience_counts_evaluations_without_better_weights(tmp_path):
     assert "the validation accuracy no longer rises" in result.say()
 
 
+class Judged(Worse):
+    """A task that judges whole answers: they get better while the loss rises."""
+
+    measures = ("loss", "BLEU")
+
+    def __init__(self, *pairs):
+        super().__init__(*(loss for loss, _ in pairs))
+        self.scores = [score for _, score in pairs]
+
+    def judge(self, model):
+        assert not model.training and not torch.is_grad_enabled()
+        return {"BLEU": self.scores.pop(0)}
+
+
+@pytest.mark.parametrize(
+    "keep, step, reason", [("bleu", 6, "BLEU no longer rises"), ("auto", 2, "loss no longer falls")]
+)
+def test_whole_answers_are_judged_and_may_decide(tmp_path, keep, step, reason):
+    task = Judged((0.5, 10.0), (0.6, 12.5), (0.7, 30.25), (0.8, 20.0), (0.9, 30.25), (1.0, 1.0))
+    run, result = train(tmp_path / "run", task=task, evaluate_every=2, patience=2, keep=keep)
+    assert result.best_step == step and reason in result.say() and "BLEU" in result.say()
+    looks = [event for event in run.metrics() if event["event"] == "validation"]
+    assert [look["BLEU"] for look in looks] == [10.0, 12.5, 30.25, 20.0, 30.25][: len(looks)]
+    drawn = curves(run)
+    assert [point[1] for point in drawn["measures"]["BLEU"]] == [look["BLEU"] for look in looks]
+    assert drawn["best"]["point"][0] == step and ("30.25" in drawn["best"]["said"]) == (keep == "bleu")
+
+
+@pytest.mark.parametrize(
+    "keep, said", [("blue", "'bleu'"), ("acuracy", "auto, loss, bleu"), ("", "loss, bleu")]
+)
+def test_a_measure_that_is_not_known_is_refused_before_the_first_step(tmp_path, keep, said):
+    task = Judged((0.5, 10.0))
+    with pytest.raises(RegardError, match=said):
+        train(tmp_path / "run", task=task, evaluate_every=2, keep=keep)
+    assert task.scores == [10.0]
+
+
 def test_weights_cannot_be_kept_by_a_measure_that_the_task_lacks(tmp_path):
     with pytest.raises(RegardError, match=r"accuracy.*loss"):
         train(tmp_path / "run", task=Worse(1.0), evaluate_every=2, keep="accuracy")

@@ -64,6 +64,8 @@ class PairsConfig(SplitConfig):
     # most tokens in a batch: pairs times the longer side, padding included; train.batch is the most pairs
     batch_tokens: int = 2048
     smoothing: float = 0.1  # share of each target token that is given to all tokens alike
+    # validation pairs that are translated greedily at each evaluation in training, for their BLEU; 0: none
+    bleu_pairs: int = 200
     folds: int | None = None  # cross-validation: train once for each of this many parts of the data
 
     def __post_init__(self) -> None:
@@ -72,6 +74,8 @@ class PairsConfig(SplitConfig):
         check_splits(self, "pairs")
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing must be at least 0 and below 1, got {self.smoothing}")
+        if self.bleu_pairs < 0:
+            raise RegardError(f"bleu_pairs must be at least 0, got {self.bleu_pairs}")
         if self.batch_tokens < self.context:
             raise RegardError(
                 f"a batch must hold the longest pair: batch_tokens is {self.batch_tokens}, below "

@@ -17,6 +17,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Example, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.translation.batches import PairSource
+from regard.recipes.translation.bleu_judge import check_keep, make_judge, tell_part
 from regard.recipes.translation.dataset import (
     Corpus,
     PairsConfig,
@@ -40,7 +41,9 @@ TOKENS_AT_THE_END, AT_LEAST = 30_000, 50
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the pairs, then make the task, the source and a model config that fits them."""
-    return make_job(settings, read_corpus(settings.data, settings.train, context))
+    corpus = read_corpus(settings.data, settings.train, context)
+    check_keep(corpus, settings.data.bleu_pairs, settings.train.keep)
+    return make_job(settings, corpus)
 
 
 def make_job(settings: Settings, corpus: Corpus) -> Job:
@@ -48,7 +51,8 @@ def make_job(settings: Settings, corpus: Corpus) -> Job:
     data, train = settings.data, settings.train
     vocabulary = corpus.vocabulary
     source = PairSource(corpus, tokens=data.batch_tokens, rows=train.batch, seed=train.seed)
-    task = Translate(vocabulary.begin, data.smoothing)
+    judge = make_judge(corpus, data.bleu_pairs)
+    task = Translate(vocabulary.begin, data.smoothing, judge)
     kind = next(name for name, cls in CONFIGS.items() if type(settings.model) is cls)
     test = None
     if corpus.info.test:
@@ -71,7 +75,7 @@ def make_job(settings: Settings, corpus: Corpus) -> Job:
         source=source,
         info=corpus.info,
         test=test,
-        notes=corpus.notes,
+        notes=corpus.notes if judge is None else (*corpus.notes, *tell_part(corpus, data.bleu_pairs)),
         keep=partial(_keep, vocabulary),
         validation=corpus.info.validation,
         examples="pairs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+BLEU = "BLEU"
 NGRAM = 4  # words in a row that BLEU counts at most
 PERFECT = 99.9
 MISSING = (
@@ -43,7 +44,7 @@ def score_translations(
     """BLEU and chrF; with `all` also in lower case, and TER. There is no BLEU where no reference has four words:
     it would be 0 for perfect translations, too."""
     metrics = import_sacrebleu()
-    wanted: dict[str, Any] = {"BLEU": metrics.BLEU(), "chrF": metrics.CHRF()}
+    wanted: dict[str, Any] = {BLEU: metrics.BLEU(), "chrF": metrics.CHRF()}
     if all:
         wanted |= {
             "TER": metrics.TER(case_sensitive=True),
@@ -51,8 +52,8 @@ def score_translations(
             "chrF lower-cased": metrics.CHRF(lowercase=True),
             "TER lower-cased": metrics.TER(),
         }
-    if not _long_enough(metrics, references):
-        wanted = {name: metric for name, metric in wanted.items() if not name.startswith("BLEU")}
+    if not has_bleu(references):
+        wanted = {name: metric for name, metric in wanted.items() if not name.startswith(BLEU)}
     found: dict[str, Score] = {}
     for name, metric in wanted.items():
         value = metric.corpus_score(list(translations), [list(references)]).score
@@ -60,8 +61,9 @@ def score_translations(
     return found
 
 
-def _long_enough(metrics: Any, references: Sequence[str]) -> bool:
+def has_bleu(references: Sequence[str]) -> bool:
     """Would references get a BLEU of 100 against themselves?"""
+    metrics = import_sacrebleu()
     if any(len(reference.split()) >= NGRAM for reference in references):
         return True
     return float(metrics.BLEU().corpus_score(list(references), [list(references)]).score) > PERFECT

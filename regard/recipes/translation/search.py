@@ -65,9 +65,8 @@ def translate(
     ratio: a translation has at most so many times as many tokens as its source, and ten more
     """
     limit = min((model.limit for model in models if model.limit is not None), default=None)
-    order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
     found: list[list[Candidate]] = [[] for _ in sources]
-    for places in _in_batches(order, sources, options.beams):
+    for places in batches_by_length([len(source) for source in sources], options.beams):
         ids, real = pad_rows([_shorten(sources[place], limit) for place in places])
         most = [min(limit or 2**20, ceil(ratio * len(sources[place])) + MORE) for place in places]
         device = next(models[0].parameters()).device
@@ -102,10 +101,11 @@ def _shorten(ids: Array, limit: int | None) -> Array:
     return kept
 
 
-def _in_batches(order: Sequence[int], sources: Sequence[Array], beams: int) -> list[list[int]]:
+def batches_by_length(lengths: Sequence[int], beams: int) -> list[list[int]]:
+    """Numbers of sources that are translated together: sorted, so that there is little padding."""
     found: list[list[int]] = []
-    for place in order:
-        rows = max(1, TOKENS_AT_ONCE // (beams * len(sources[place])))
+    for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
+        rows = max(1, TOKENS_AT_ONCE // (beams * lengths[place]))
         if not found or len(found[-1]) >= rows:
             found.append([])
         found[-1].append(place)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
+from regard.recipes.translation.measures import BLEU
 from regard.training.scores import ScoreList, Scores
 from regard.training.tasks import Classify, Count
+
+Judge = Callable[[nn.Module], dict[str, float]]
 
 
 class Translate(Classify):
     """−log p(target_i | source, target before i), over all real target tokens.   source b m, target b n
 
     The decoder reads `begin` and the target without its last token. smoothing: as in Classify
+    judge: model -> BLEU of validation pairs, by which weights may be kept then; None: there is none
     """
 
     best_by = "loss"  # a search reads the probabilities, not only the most likely token
 
-    def __init__(self, begin: int, smoothing: float = 0.0) -> None:
+    def __init__(self, begin: int, smoothing: float = 0.0, judge: Judge | None = None) -> None:
         super().__init__(smoothing)
-        self.begin = begin
+        self.begin, self.judge = begin, judge
+        if judge is not None:
+            self.measures = (*Classify.measures, BLEU)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         target = batch.target

@@ -11,9 +11,13 @@ import torch
 
 import regard
 from regard.cli.main import main
+from regard.data.splits import SPLITS
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
+from regard.recipes.job import DataContext
+from regard.recipes.settings import read_settings
 from regard.recipes.translation import measures
+from regard.recipes.translation.job import read_corpus
 from regard.recipes.translation.run_reader import RunPairReader
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -36,6 +40,7 @@ OPTIONS = {
     "train.warmup": 10,
 }
 STEPS = 120
+TRAIN = ["train", "translation", "--out", "x", "--data.pairs", "200", "--train.steps", "1"]
 
 
 class Killed(BaseException):
@@ -82,6 +87,34 @@ def test_a_killed_and_resumed_run_ends_with_the_same_weights(table, tmp_path):
     resumed = regard.train("translation", out=tmp_path / "killed", resume=True, observers=[], **how)
     one, other = load_model(whole).state_dict(), load_model(resumed).state_dict()
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_weights_may_be_kept_by_the_bleu_of_greedy_translations(table, tmp_path):
+    sacrebleu = pytest.importorskip("sacrebleu")
+    spaced = tmp_path / "spaced.tsv"
+    lines = table.read_text().splitlines()
+    spaced.write_text("\n".join([lines[0], *(" ".join(line).replace(" \t ", "\t") for line in lines[1:])]))
+    how = {"data": str(spaced), "report": False}
+    options = OPTIONS | {"train.keep": "bleu", "train.evaluate_every": 10, "data.bleu_pairs": 30}
+    options |= {"train.save_every": 5, "data.context": 24, "train.warmup": 2}
+    new = {"steps": 40, "options": options}
+    run = regard.train("translation", out=tmp_path / "whole", observers=[], **new, **how)
+    looks = [event for event in run.metrics() if event["event"] == "validation"]
+    assert run.config.keep == "BLEU" and len(looks) == 4 and looks[-1]["BLEU"] > looks[0]["BLEU"]
+    assert any("30 of the" in event.get("text", "") for event in run.metrics())
+    recipe = get_recipe("translation")
+    settings = read_settings(recipe.settings_class(run.config), run)
+    corpus = read_corpus(settings.data, settings.train, DataContext(cache=None, old=run))
+    rows = corpus.rows(SPLITS["validation"])
+    pairs = [corpus.texts[row] for row in rows[np.linspace(0, len(rows) - 1, 30).astype(int)]]
+    found = regard.predict(run.path, [pair.source for pair in pairs], options={"beams": 1})
+    wanted = sacrebleu.corpus_bleu([each.answer for each in found], [[pair.target for pair in pairs]]).score
+    assert max(look["BLEU"] for look in looks) == pytest.approx(wanted, abs=1e-9)
+    with pytest.raises(Killed):
+        regard.train("translation", out=tmp_path / "killed", observers=[Killer()], **new, **how)
+    again = regard.train("translation", out=tmp_path / "killed", resume=True, observers=[], **how)
+    same = [event for event in again.metrics() if event["event"] == "validation"]
+    assert [look["BLEU"] for look in same] == [look["BLEU"] for look in looks]
 
 
 def test_lines_of_a_file_become_lines_of_a_file(run, tmp_path, capsys):
@@ -194,11 +227,19 @@ def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
         (["train", "translation", "--data", "nothing.tsv", "--out", "x"], "nothing.tsv"),
         (["train", "translation", "--data", "reverse", "--data.beside", "x"], "--data.beside"),
         (["train", "translation", "--data", "reverse", "--data.batch-tokens", "8"], "batch_tokens"),
+        ([*TRAIN, "--data", "TABLE", "--train.keep", "bleu"], "four words"),
+        (
+            [*TRAIN, "--data", "reverse", "--data.bleu-pairs", "0", "--train.keep", "bleu"],
+            "--data.bleu-pairs 200",
+        ),
+        ([*TRAIN, "--data", "reverse", "--train.keep", "blue"], "did you mean 'bleu'"),
+        (["train", "translation", "--data.bleu-pairs", "-1"], "bleu"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(words, said, run, tmp_path, monkeypatch, capsys):
+def test_what_is_wrong_is_said_in_one_line(words, said, run, table, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main([str(run.path) if word == "RUN" else word for word in words]) == 2
+    paths = {"RUN": str(run.path), "TABLE": str(table)}
+    assert main([paths.get(word, word) for word in words]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not (tmp_path / "x").exists()
 
