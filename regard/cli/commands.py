@@ -250,6 +250,7 @@ def predict(words: list[str]) -> int:
     "evaluate RUN [--data PATH]",
     "loss and accuracy on the test split, or on another file",
     "regard evaluate runs/text",
+    "regard evaluate runs/text --memory 2048",
     "regard evaluate runs/images --data other-photos --json",
     "regard evaluate runs/text --data other.csv --data.text body --data.label stars",
     "regard evaluate runs/translation --data test.en --data.beside test.de",

@@ -10,9 +10,16 @@ from torch import Tensor
 
 from regard.attention.cache import Cache, WindowCache
 from regard.errors import RegardError
-from regard.models.caches import Caches
+from regard.models.caches import Caches, Memories
 from regard.models.checks import build_seeded
-from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
+from regard.models.sequence_model import (
+    Head,
+    SequenceConfig,
+    SequenceModel,
+    check_memory,
+    count_places,
+    tiny_tokens,
+)
 from regard.shapes import expect
 from regard.symmetry.groups import Shifts
 from regard.symmetry.roles import Roles
@@ -22,7 +29,15 @@ from regard.symmetry.roles import Roles
 class DecoderConfig(SequenceConfig):
     """A decoder (causal LM). The defaults suit small models; other settings give GPT-2 and Llama."""
 
+    # tokens before a segment that it sees without gradients, as Transformer-XL: segments of `context` tokens are
+    # then read in order; 0: none, windows are drawn at random
+    memory: int = 0
+
     causal: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_memory(self)
 
 
 class Decoder(SequenceModel):
@@ -69,6 +84,8 @@ class Decoder(SequenceModel):
                 where = count_places(real)
         elif not isinstance(caches, Caches):
             raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
+        else:
+            caches.begin()
         x = self.embedded(tokens, where, real, caches)
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
@@ -83,15 +100,25 @@ class Decoder(SequenceModel):
         window = self.config.window
         return Caches(Cache(length) if window is None else WindowCache(window - 1) for _ in self.stack.blocks)
 
+    def memories(self, length: int | None = None) -> Memories:
+        """Empty memories for a stream that is read segment by segment: model(segment, caches=memories), again
+        and again. length: tokens that they hold, None: as many as in training."""
+        if not Shifts() <= self.symmetry:
+            raise RegardError(
+                f"a memory needs places that are relative, and this model keeps {self.symmetry}; take position "
+                "rotary or none"
+            )
+        return Memories(self.config.memory if length is None else length, len(self.stack.blocks))
+
     @property
     def limit(self) -> int | None:
-        """How many tokens it should be shown at once: its context. None: a window over relative places has no
-        end."""
+        """How many tokens it should be shown at once: its context and its memory. None: a window over relative
+        places has no end."""
         window = self.config.window
         endless = window is not None and window <= self.config.context and Shifts() <= self.symmetry
         if endless:
             return None
-        return self.config.context
+        return self.config.context + self.config.memory
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:

@@ -157,6 +157,16 @@ class Block(nn.Module):
         return keys_and_values
 
 
+def kept_by(position: Position, bias: Bias | None) -> Group:
+    """The symmetry that survives a position and a bias together."""
+    if bias is None:
+        return position.keeps
+    # alone each keeps shifts, but the bias then reads where a query is
+    if bias.reads_queries and position.turns:
+        return Trivial()
+    return position.keeps & bias.keeps
+
+
 class Stack(nn.Module):
     """`depth` blocks, and the norm that pre-norm needs at its end.   b n d -> b n d
 
@@ -231,13 +241,7 @@ class Stack(nn.Module):
     @property
     def keeps(self) -> Group:
         """What survives position and bias; a mask given to `forward` comes on top."""
-        bias = self.bias_of(0)
-        if bias is None:
-            return self.position.keeps
-        # alone each keeps shifts, but the bias then reads where a query is
-        if bias.reads_queries and self.position.turns:
-            return Trivial()
-        return self.position.keeps & bias.keeps
+        return kept_by(self.position, self.bias_of(0))
 
     def forward(
         self,
@@ -264,6 +268,8 @@ class Stack(nn.Module):
                     f"each of the {len(self.blocks)} blocks needs a cache of its own, got {different}; "
                     f"use [Cache() for _ in stack.blocks]"
                 )
+            for cache in caches:
+                cache.begin()
             first, where = caches[0].count, caches[0].upcoming(x.shape[0], x.shape[1], x.device, where, real)
         x = self.position.place(x, where, first)
         for i, block in enumerate(self.blocks):

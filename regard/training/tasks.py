@@ -31,12 +31,15 @@ EXTRAS = (
     "graphs",
     "pairs",
     "edge_features",
+    "rank",
+    "asked",
 )  # of a batch, by the names of a model's forward
 
 
 class Task(Protocol):
     """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept;
-    otherwise the loss decides. `score`, if a task has it, gives the numbers of each example (training/scores.py)."""
+    otherwise the loss decides. `score`, if a task has it, gives the numbers of each example (training/scores.py).
+    `tensors` and `load`, if a task has them, are what it carries from step to step, for checkpoints."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""

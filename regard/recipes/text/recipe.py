@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
+from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.recipes.base import Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
@@ -17,7 +18,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
-from regard.recipes.settings import Settings
+from regard.recipes.settings import Settings, read_settings
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.defaults import (
     MODELS,
@@ -27,6 +28,7 @@ from regard.recipes.text.defaults import (
     refine_defaults,
     settings_class_of,
 )
+from regard.recipes.text.evaluate_options import TextEvaluateOptions
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job
@@ -77,7 +79,14 @@ class TextRecipe(Recipe):
         {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout"}
     )
     generate_options = GenerateOptions
+    predict_options = TextEvaluateOptions
     reading_options = ("text", "label", "missing")
+
+    def __init__(self, options: TextEvaluateOptions | None = None) -> None:
+        self.options = TextEvaluateOptions() if options is None else options
+
+    def with_options(self, options: Any) -> TextRecipe:
+        return TextRecipe(options)
 
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
@@ -91,7 +100,7 @@ class TextRecipe(Recipe):
         return settings_class_of(config)
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
-        return prepare_job(settings, context)
+        return prepare_job(self.options.apply(settings), context)
 
     def describe(self, job: Job) -> str:
         info = job.info
@@ -122,6 +131,8 @@ class TextRecipe(Recipe):
         return model
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+        if self.options.memory is not None:
+            raise RegardError("--memory is for regard evaluate of a causal LM; leave it out")
         return predict(run, inputs)
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
@@ -139,7 +150,8 @@ class TextRecipe(Recipe):
     def other_split(
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
-        return other_split(run, data, context)
+        settings = self.options.apply(read_settings(self.settings_class(run.config), run))
+        return other_split(run, data, context, getattr(settings.model, "memory", 0))
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         return write(self.load(run), options, note)
