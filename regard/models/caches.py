@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,6 +69,13 @@ class Memories(Caches):
             cache.count, cache.seen = int(tensors["count"]), tensors.get("seen")
         if "before.ids" in tensors:
             self.before = (tensors["before.ids"], tensors["before.places"])
+
+
+def step_with_caches(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
+    """Decoding with a cache, as `check` asks for it."""
+    if caches is None:
+        caches = model.caches()
+    return model(**inputs, caches=caches), caches
 
 
 def _moved(x: Tensor, rows: Tensor, axis: int, used: int) -> Tensor:

@@ -4,13 +4,13 @@ parts."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
 from regard.attention.cache import Cache, WindowCache
 from regard.errors import RegardError
-from regard.models.caches import Caches, Memories
+from regard.models.caches import Caches, Memories, step_with_caches
 from regard.models.checks import build_seeded
 from regard.models.sequence_model import (
     Head,
@@ -91,7 +91,7 @@ class Decoder(SequenceModel):
 
     @property
     def roles(self) -> Roles:
-        return replace(super().roles, step=_step)
+        return replace(super().roles, step=step_with_caches)
 
     def caches(self, length: int | None = None) -> Caches:
         """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold
@@ -125,10 +125,3 @@ class Decoder(SequenceModel):
         """A small one, and inputs for it: model(**inputs)."""
         config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, ngrams=3)
         return build_seeded(cls, config), {"tokens": tiny_tokens(13)}
-
-
-def _step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
-    """Decoding with a cache, as `check` asks for it."""
-    if caches is None:
-        caches = model.caches()
-    return model(**inputs, caches=caches), caches

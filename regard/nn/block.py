@@ -140,7 +140,7 @@ class Block(nn.Module):
         **how: Any,
     ) -> Tensor:
         """memory: b m d, or its keys and values as the cross-attention's `project` made them
-        how: mask, bias, position, where, real and cache of the self-attention (see Attention)."""
+        how: mask, bias, position, where, real, cache and asks of the self-attention (see Attention)."""
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
@@ -253,9 +253,11 @@ class Stack(nn.Module):
         real: Tensor | None = None,
         memory_real: Tensor | None = None,
         caches: Sequence[Cache] | None = None,
+        asks: int = 0,
     ) -> Tensor:
         """memory: b m d, or its keys and values for each block (Block.project)
-        caches: one for each block; x then holds the new tokens only."""
+        caches: one for each block; x then holds the new tokens only.
+        asks: so many of the last tokens attend, and nobody attends to them; they need `where`."""
         first = 0
         x = zero_padding(x, real)
         if caches is not None:
@@ -270,8 +272,11 @@ class Stack(nn.Module):
                 )
             for cache in caches:
                 cache.begin()
-            first, where = caches[0].count, caches[0].upcoming(x.shape[0], x.shape[1], x.device, where, real)
+            first = caches[0].count
+            if not asks:
+                where = caches[0].upcoming(x.shape[0], x.shape[1], x.device, where, real)
         x = self.position.place(x, where, first)
+        more = {"asks": asks} if asks else {}
         for i, block in enumerate(self.blocks):
             x = block(
                 x,
@@ -283,5 +288,6 @@ class Stack(nn.Module):
                 where=where,
                 real=real,
                 cache=None if caches is None else caches[i],
+                **more,
             )
         return self.norm(x)

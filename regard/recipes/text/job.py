@@ -15,12 +15,19 @@ from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.additive import Additive, AdditiveConfig
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.permutation_lm import PermutationConfig
 from regard.models.token_model import TokenConfig
 from regard.nn.gate import ALONE
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import Corpus, TextConfig, encode_corpus, prepare
-from regard.recipes.text.defaults import has_bag, is_classifier, is_language_model, kind_of
+from regard.recipes.text.defaults import (
+    has_bag,
+    is_classifier,
+    is_language_model,
+    is_permutation,
+    kind_of,
+)
 from regard.recipes.text.fill_bag import fill_bag, usual_lengths
 from regard.recipes.text.labelled import (
     LabelledConfig,
@@ -34,6 +41,7 @@ from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.streams import make_source
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
+from regard.training.permuted_task import PermutedToken
 from regard.training.stream_task import StreamedToken
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress, Task
 
@@ -75,11 +83,15 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         return Job(
             kind="encoder", model=encoder, task=MaskedToken(mask=size, vocab=size, seed=train.seed), **known
         )
+    sample = _writer(corpus, train.seed)
+    if isinstance(settings.model, PermutationConfig):
+        permutation = replace(settings.model, vocab=size + 1, context=length)
+        permuted = PermutedToken(permutation.predicted, seed=train.seed)
+        return Job(kind="permutation", model=permutation, task=permuted, sample=sample, **known)
     language_model = replace(settings.model, vocab=size, context=length)
     kind = "decoder"
     if isinstance(language_model, TokenConfig):
         kind = kind_of(language_model)
-    sample = _writer(corpus, train.seed)
     task = _next_token(memory, length)
     return Job(kind=kind, model=language_model, task=task, sample=sample, **known)
 
@@ -203,6 +215,9 @@ def other_split(
     size = tokenizer.size
     if is_language_model(run.config):
         return _next_token(memory, config.context), split, None
+    if is_permutation(run.config):
+        model = run.section(PermutationConfig, "model")
+        return PermutedToken(model.predicted, seed=train.seed), split, None
     return MaskedToken(mask=size, vocab=size, seed=train.seed), split, None
 
 
