@@ -39,9 +39,9 @@ class RunTextReader(TextReader):
         self.labelled: LabelledInfo | None = None
         if is_classifier(run.config):
             self.labelled = run.section(LabelledInfo, "corpus")
-        in_order = is_permutation(run.config)
-        self.masked = config.vocab > self.tokenizer.size and self.labelled is None and not in_order
-        self.causal = bool(config.causal) or in_order
+        self.queries = is_permutation(run.config)
+        self.masked = config.vocab > self.tokenizer.size and self.labelled is None and not self.queries
+        self.causal = bool(config.causal) or self.queries
         gate = getattr(model, "gate", None)
         self.gate = gate if isinstance(gate, Gate) else None
 
@@ -70,6 +70,7 @@ class RunTextReader(TextReader):
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),
             ids="tokens",
             text=text,
+            queries=self.queries,
             **known,
         )
 
