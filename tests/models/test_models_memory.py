@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.models.sequences import B, SMALL, VOCAB, decoder, gap, some_tokens
 
 import regard.nn.attention
 from regard.attention.attend import attend
@@ -14,12 +13,18 @@ from regard.generation.generate import generate
 from regard.models.decoder import DecoderConfig
 from regard.models.sequence_model import BIASES, POSITIONS
 from regard.training.recompute import recomputing
+from tests.models.sequences import SMALL, VOCAB, B, decoder, gap, some_tokens
 
 N, SEGMENT, MEMORY = 23, 5, 8
 RELATIVE = [
-    (position, bias) for position in ("none", "rotary") for bias in BIASES if (position, bias) != ("rotary", "relative")
+    (position, bias)
+    for position in ("none", "rotary")
+    for bias in BIASES
+    if (position, bias) != ("rotary", "relative")
 ]
-ABSOLUTE = [(position, "none") for position in POSITIONS if position not in ("none", "rotary")] + [("rotary", "relative")]
+ABSOLUTE = [(position, "none") for position in POSITIONS if position not in ("none", "rotary")] + [
+    ("rotary", "relative")
+]
 
 
 def with_memory(**options):
@@ -60,7 +65,9 @@ def test_pieces_are_one_pass_under_the_mask_they_have(position, bias, options):
             assert gap(pieces, in_one_pass(model, tokens, memory, segment)) < 1e-12
         # the test can fail: one token more or less in the memory is another model (a window hides the difference)
         if "window" not in options:
-            assert gap(in_pieces(model, tokens, model.memories()), in_one_pass(model, tokens, MEMORY + 1)) > 1e-6
+            assert (
+                gap(in_pieces(model, tokens, model.memories()), in_one_pass(model, tokens, MEMORY + 1)) > 1e-6
+            )
         assert gap(in_pieces(model, tokens, model.memories(N)), model(tokens)) < 1e-12
 
 
@@ -82,7 +89,9 @@ def gradients(model, loss):
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("position, bias", [("rotary", "none"), ("none", "relative"), ("none", "alibi"), ("rotary", "buckets")])
+@pytest.mark.parametrize(
+    "position, bias", [("rotary", "none"), ("none", "relative"), ("none", "alibi"), ("rotary", "buckets")]
+)
 def test_gradients_stop_at_segments(position, bias, monkeypatch):
     model, tokens = with_memory(position=position, bias=bias, ngrams=2), some_tokens(n=N)
     weights = torch.randn(B, N, VOCAB, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
@@ -146,7 +155,9 @@ def test_a_memory_goes_from_one_process_to_another():
         in_pieces(model, tokens[:, :10], memories)
         carried, other = memories.tensors(), model.memories()
         other.load({name: x.clone() for name, x in carried.items()})
-        assert torch.equal(in_pieces(model, tokens[:, 10:], other), in_pieces(model, tokens[:, 10:], memories))
+        assert torch.equal(
+            in_pieces(model, tokens[:, 10:], other), in_pieces(model, tokens[:, 10:], memories)
+        )
 
 
 @pytest.mark.parametrize("position, bias", ABSOLUTE)
@@ -194,4 +205,6 @@ def test_generate_sees_context_and_memory():
         far = [model(torch.tensor([Letters().encode(text)]))[0, -1] for text in (prompt, changed)]
     assert gap(far[0], far[1]) > 1e-9
     wanted = far[0].argmax()
-    assert "".join(generate(model, prompt, tokenizer=Letters(), max_new=1, temperature=0.0)) == Letters().decode([wanted])
+    assert "".join(
+        generate(model, prompt, tokenizer=Letters(), max_new=1, temperature=0.0)
+    ) == Letters().decode([wanted])
