@@ -21,7 +21,8 @@ C = TypeVar("C")
 # too large is refused here, before anything is made of it. (What is too much together, models/memory.py refuses.)
 LARGEST: dict[str, int] = {
     **dict.fromkeys(("vocab", "vocabulary", "source_vocab", "source_vocabulary"), 2**24),
-    **dict.fromkeys(("context", "window", "points", "sample", "batch_tokens", "pairs", "bleu_pairs"), 2**22),
+    **dict.fromkeys(("context", "window", "points", "sample", "memory"), 2**22),
+    **dict.fromkeys(("batch_tokens", "pairs", "bleu_pairs"), 2**22),
     "classes": 2**16,
     **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours", "edge_features"), 2**20),
     **dict.fromkeys(("dim", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18),

@@ -352,6 +352,11 @@ _CATEGORIES: dict[str, Category] = {
                     "masked LM (BERT): predicts masked tokens, or classifies texts",
                     "shifts",
                 ),
+                "permutation": (
+                    "permutation_lm:PermutationLM",
+                    "permutation LM (XLNet): predicts tokens in any order, by two streams",
+                    "shifts",
+                ),
                 "lstm": (
                     "recurrent:LSTM",
                     "gates and a cell, token after token: a language model or a classifier",

@@ -58,7 +58,7 @@ def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
     wanted = next(
         kind for kind in recipe.models if registry.find("models", kind).Config is type(settings.model)
     )
-    if start.config.kind != wanted:
+    if start.config.kind not in (wanted, *recipe.bodies.get(wanted, ())):
         raise RegardError(
             f"cannot start from {start.path}: it holds a model of the kind "
             f"{start.config.kind}, "

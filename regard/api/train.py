@@ -66,7 +66,8 @@ def train(
 
     data      a path for a recipe; for a module a pair of tensors, a Dataset or a Source
     model     the kind of model of a recipe ("decoder"), or a module
-    task      of a module: "classify", "regress", "next token", or a function (model, batch) -> loss
+    task      of a module: "classify", "regress", "next token", or a function (model, batch) -> loss; of a recipe
+              what --task takes ("permutation")
     start     an earlier run to start from (fine-tuning)
     resume    go on with the run in `out`, exactly where it stopped
     options   dotted names of the recipe's settings, or those of TrainConfig for a module
@@ -83,7 +84,7 @@ def train(
         return _train_module(
             model, task, data, out=out, resume=resume, options=plain, observers=watching, report=report
         )
-    if recipe is None or task is not None:
+    if recipe is None or not (task is None or isinstance(task, str)):
         raise RegardError("name a recipe such as 'text', or give a module as model= with its task=")
     wanted = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
     found = get_recipe(recipe)
@@ -106,6 +107,7 @@ def train(
             changed = apply_settings(settings, wanted | ({} if path is None else {"data.path": path}))
             return repeat.resume_repeats(several, changed, given=given, **how)
         run = Run.open(place)
+        found.choose_kind(run.config.kind, task)
         check_resumable(run, found, model=model, start=start, given=given)
         settings = apply_settings(settings_of(run), wanted | ({} if path is None else {"data.path": path}))
         return resume_run(run, settings, given=given, **how)
@@ -113,7 +115,8 @@ def train(
         place = new_run_path(recipe) if out is None else out
         check_free(place)  # before any work on data
         origin = None if start is None else Run.open(start)
-        settings = resolve_defaults(found, data if path is None else path, model, wanted, origin)
+        what = data if path is None else path
+        settings = resolve_defaults(found, what, found.choose_kind(model, task, what), wanted, origin)
         settings = apply_settings(settings, wanted)
         return repeat.train_settings(found, settings, out=place, start=origin, given=given, **how)
 

@@ -2,7 +2,7 @@
 
 Masks and biases read places, so a cache has no offsets to get wrong: rows of different length leave holes, a
 window that forgets stores keys in any order, and attention comes out the same. A cache is for writing, not
-for training: it refuses gradients.
+for training: it refuses gradients. Only a SegmentMemory is for both: it stops them.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class Cache:
         self.count = 0  # tokens taken in, padding included
         self.store: dict[str, Tensor] = {}
         self.seen: Tensor | None = None  # b: real tokens so far, once rows differ
+
+    def begin(self) -> None:
+        """New tokens follow; a stack says so before its first block. Most caches have nothing to do."""
 
     def add(self, k: Tensor, v: Tensor, where: Tensor | None = None, real: Tensor | None = None) -> Past:
         """Take in the keys and values of n new tokens, and give back all of them.
@@ -201,13 +204,83 @@ class WindowCache(Cache):
 
     def drop(self, now: dict[str, Tensor]) -> None:
         """Keep each row's last real tokens, in their order; what is not real goes first."""
-        real = now["real"]
-        age = torch.arange(real.shape[1], device=real.device) + real * real.shape[1]
-        last = age.topk(self.reach + 1, dim=1).indices.flip(1)  # b reach+1, the oldest first
-        for name, x in now.items():
-            if token_axis(name) == 2:
-                index = last[:, None, :, None]
-            else:
-                index = last[..., None] if x.dim() == 3 else last
-            self.store[name] = torch.take_along_dim(x, index, token_axis(name))
+        self.store |= _latest(now, self.reach + 1)
         self.oldest = 0
+
+
+class SegmentMemory(Cache):
+    """Of a text that is read segment by segment (Transformer-XL): the last `length` tokens before the segment,
+    without gradients.
+
+    A token sees them and what comes before it in its own segment: with segments of n, between `length` and
+    `length` + n − 1 tokens, fewer near the beginning. Keys and values of the segment itself have gradients,
+    which stop when the next one begins. What is new is taken in only then (`begin`), so a block that is
+    computed twice, as activation checkpointing does, remembers once. Between segments that follow each other
+    without padding places are not written down: masks and biases that keep shifts read the same from slots.
+    """
+
+    def __init__(self, length: int) -> None:
+        if length < 0:
+            raise RegardError(f"length must be 0 or more, got {length}")
+        super().__init__()
+        self.kept = length
+        self.new: dict[str, Tensor] = {}  # of the segment that is being read
+
+    def add(self, k: Tensor, v: Tensor, where: Tensor | None = None, real: Tensor | None = None) -> Past:
+        here = self.upcoming(k.shape[0], k.shape[2], k.device, where, real)
+        new = {"k": k, "v": v}
+        if here is not None:
+            new |= {"where": here, "real": _all_real(here) if real is None else real}
+        self.new = {name: x.detach() for name, x in new.items()}
+        now = self._joined(new)
+        if here is None:
+            return Past(now["k"], now["v"], None, None)
+        return Past(now["k"], now["v"], (here, now["where"]), now["real"])
+
+    def begin(self) -> None:
+        """Take in the segment before, and forget what is older than the memory is long."""
+        if not self.new:
+            return
+        now, real = self._joined(self.new), self.new.get("real")
+        if real is not None:
+            if self.seen is None:
+                self.seen = torch.full((len(real),), self.count, device=real.device)
+            self.seen = self.seen + real.sum(1)
+        self.count += self.new["k"].shape[2]
+        self.store, self.new = _latest(now, self.kept), {}
+
+    def _joined(self, new: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What is held and what is new, along the tokens."""
+        if not self.store:
+            return new
+        held = dict(self.store)
+        if "where" in new and "where" not in held:  # rows may differ from now on, so places are written down
+            b, m = len(new["where"]), held["k"].shape[2]
+            places = torch.arange(self.count - m, self.count, device=new["where"].device)
+            held["where"] = places[None, :, None].expand(b, -1, -1)
+            held["real"] = torch.ones(b, m, dtype=torch.bool, device=places.device)
+        return {name: torch.cat((held[name], x), token_axis(name)) for name, x in new.items()}
+
+
+def _all_real(here: Tensor) -> Tensor:
+    return torch.ones(here.shape[:2], dtype=torch.bool, device=here.device)
+
+
+def _latest(now: dict[str, Tensor], count: int) -> dict[str, Tensor]:
+    """The last `count` real tokens of each row, in their order; what is not real goes first."""
+    real = now.get("real")
+    if real is None:
+        size = now["k"].shape[2]
+        begin = max(0, size - count)
+        return {name: x.narrow(token_axis(name), begin, size - begin).clone() for name, x in now.items()}
+    age = torch.arange(real.shape[1], device=real.device) + real * real.shape[1]
+    # b count, the oldest first
+    last = age.topk(min(count, real.shape[1]), dim=1).indices.flip(1)
+    found = {}
+    for name, x in now.items():
+        if token_axis(name) == 2:
+            index = last[:, None, :, None]
+        else:
+            index = last[..., None] if x.dim() == 3 else last
+        found[name] = torch.take_along_dim(x, index, token_axis(name))
+    return found

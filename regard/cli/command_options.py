@@ -49,7 +49,8 @@ class EvaluateOptions:
     its data, or on the validation split if there is no test split. The output names the number of examples.
     Where other data calls its columns otherwise, name them as in training: --data.label NAME (--data.text of
     texts, --data.image of images, --data.id and --data.target of sets, --data.nodes of an edge list). Of
-    translations: --data.source and --data.target, or --data.beside FILE; and --beams 5, --length-penalty 1.0.
+    translations: --data.source and --data.target, or --data.beside FILE; and --beams 5, --length-penalty 1.0. Of
+    a causal LM: --memory 2048, the tokens that it sees before a segment (0: none).
     """
 
     data: str | None = None

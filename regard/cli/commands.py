@@ -91,7 +91,7 @@ def train(words: list[str]) -> int:
         )
     name, rest = words[0], words[1:]
     check_single_path(rest)
-    given, rest = pop_options(rest, ("--data", "--model", "--from", "--out"))
+    given, rest = pop_options(rest, ("--data", "--model", "--task", "--from", "--out"))
     resume, report = "--resume" in rest, "--no-report" not in rest
     rest = [word for word in rest if word not in ("--resume", "--no-report")]
 
@@ -106,7 +106,9 @@ def train(words: list[str]) -> int:
 
     recipe = get_recipe(name)
     if "-h" in rest or "--help" in rest:
-        print(options.help_text(recipe, given.get("--data"), given.get("--model"), rest))
+        data = given.get("--data")
+        kind = recipe.choose_kind(given.get("--model"), given.get("--task"), data)
+        print(options.help_text(recipe, data, kind, rest))
         return 0
     ending = Ending()
     with retain_freed_memory():
@@ -141,6 +143,7 @@ def train_as_asked(
     from regard.training.progress import watch
 
     data, kind, start, out = (given.get(name) for name in ("--data", "--model", "--from", "--out"))
+    task = given.get("--task")
     program = f"regard train {recipe.name}" + ("" if kind is None else f" --model {kind}")
     how: dict[str, Any] = {
         "note": progress_printer(),
@@ -155,11 +158,13 @@ def train_as_asked(
             settings = options.read_settings(recipe, settings, words, program)
             return repeat.resume_repeats(several, settings, **how)
         run = Run.open(place)
+        recipe.choose_kind(run.config.kind, task)
         training.check_resumable(run, recipe, model=kind, start=start, given=None)
         settings = apply_settings(settings_of(run), {} if data is None else {"data.path": data})
         return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
     with scanning_once():
         origin = None if start is None else Run.open(start)
+        kind = recipe.choose_kind(kind, task, data)
         settings = resolve_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
         settings = options.read_settings(recipe, settings, words, program)
         place = out or new_run_path(recipe.name)
@@ -250,6 +255,7 @@ def predict(words: list[str]) -> int:
     "evaluate RUN [--data PATH]",
     "loss and accuracy on the test split, or on another file",
     "regard evaluate runs/text",
+    "regard evaluate runs/text --memory 2048",
     "regard evaluate runs/images --data other-photos --json",
     "regard evaluate runs/text --data other.csv --data.text body --data.label stars",
     "regard evaluate runs/translation --data test.en --data.beside test.de",

@@ -33,7 +33,8 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 def read_settings(recipe: Recipe, default: Settings, words: list[str], program: str) -> Settings:
     """The settings that the words of a command line ask for."""
     default = with_optimiser(default, _option_value(words, "--train.optimiser"))
-    more, hidden = ("--data", "--model", *(each.split()[0] for each in FIRST)), frozenset(recipe.data_derived)
+    first = (*recipe.help, *FIRST)
+    more, hidden = tuple(each.split()[0] for each in first), frozenset(recipe.data_derived)
     chosen = parse(type(default), words, default, program, more, hidden)
     refined = recipe.refine_defaults(default, _differences(default, chosen))
     if refined != default:

@@ -34,6 +34,9 @@ class Batch:
     pairs: Tensor | None = None  # 2 p, pairs of nodes to predict
     graphs: int | None = None  # how many graphs there are; the last ones may have no nodes
     edge_features: Tensor | None = None  # e k, numbers of each edge
+    follows: bool = False  # each row goes on where the same row of the batch before ended
+    rank: Tensor | None = None  # b n, when each token comes in an order of its row; None: as the places say
+    asked: Tensor | None = None  # b p, the slots whose tokens are predicted; None: all
 
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)

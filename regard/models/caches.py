@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.attention.cache import Cache, WindowCache, token_axis
+from regard.attention.cache import Cache, SegmentMemory, WindowCache, token_axis
 
 
 class Caches(list[Cache]):
@@ -18,12 +19,17 @@ class Caches(list[Cache]):
         super().__init__(caches)
         self.before: tuple[Tensor, Tensor] | None = None
 
+    def begin(self) -> None:
+        """New tokens follow."""
+        for cache in self:
+            cache.begin()
+
     def take(self, rows: Tensor) -> None:
         """Row i goes on from what row rows[i] has read. As many rows as before are moved in place."""
         for cache in self:
             for name, x in cache.store.items():
-                # a window uses any slot
-                if isinstance(cache, WindowCache):
+                # a window uses any slot, a memory all it has
+                if isinstance(cache, WindowCache | SegmentMemory):
                     used = x.shape[token_axis(name)]
                 else:
                     used = cache.count
@@ -34,6 +40,42 @@ class Caches(list[Cache]):
                 cache.seen = cache.seen[rows]
         if self.before is not None:
             self.before = (self.before[0][rows], self.before[1][rows])
+
+
+class Memories(Caches):
+    """What a model remembers of streams that it reads segment by segment: a SegmentMemory for each block.
+
+    `tensors` and `load` carry it from one process to another.
+    """
+
+    def __init__(self, length: int, depth: int) -> None:
+        super().__init__(SegmentMemory(length) for _ in range(depth))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything it remembers, by name."""
+        self.begin()
+        found = {f"{i}.{name}": x for i, cache in enumerate(self) for name, x in cache.store.items()}
+        if self[0].seen is not None:
+            found["seen"] = self[0].seen
+        if self.before is not None:
+            found |= {"before.ids": self.before[0], "before.places": self.before[1]}
+        return found | {"count": torch.tensor(self[0].count)}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Remember what `tensors` gave."""
+        for i, cache in enumerate(self):
+            own = {name: x for name, x in tensors.items() if name.startswith(f"{i}.")}
+            cache.store = {name.partition(".")[2]: x for name, x in own.items()}
+            cache.count, cache.seen = int(tensors["count"]), tensors.get("seen")
+        if "before.ids" in tensors:
+            self.before = (tensors["before.ids"], tensors["before.places"])
+
+
+def step_with_caches(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
+    """Decoding with a cache, as `check` asks for it."""
+    if caches is None:
+        caches = model.caches()
+    return model(**inputs, caches=caches), caches
 
 
 def _moved(x: Tensor, rows: Tensor, axis: int, used: int) -> Tensor:

@@ -4,15 +4,22 @@ parts."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
 from regard.attention.cache import Cache, WindowCache
 from regard.errors import RegardError
-from regard.models.caches import Caches
+from regard.models.caches import Caches, Memories, step_with_caches
 from regard.models.checks import build_seeded
-from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
+from regard.models.sequence_model import (
+    Head,
+    SequenceConfig,
+    SequenceModel,
+    check_memory,
+    count_places,
+    tiny_tokens,
+)
 from regard.shapes import expect
 from regard.symmetry.groups import Shifts
 from regard.symmetry.roles import Roles
@@ -22,7 +29,15 @@ from regard.symmetry.roles import Roles
 class DecoderConfig(SequenceConfig):
     """A decoder (causal LM). The defaults suit small models; other settings give GPT-2 and Llama."""
 
+    # tokens before a segment that it sees without gradients, as Transformer-XL: segments of `context` tokens are
+    # then read in order; 0: none, windows are drawn at random
+    memory: int = 0
+
     causal: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_memory(self)
 
 
 class Decoder(SequenceModel):
@@ -69,12 +84,14 @@ class Decoder(SequenceModel):
                 where = count_places(real)
         elif not isinstance(caches, Caches):
             raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
+        else:
+            caches.begin()
         x = self.embedded(tokens, where, real, caches)
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
     @property
     def roles(self) -> Roles:
-        return replace(super().roles, step=_step)
+        return replace(super().roles, step=step_with_caches)
 
     def caches(self, length: int | None = None) -> Caches:
         """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold
@@ -83,25 +100,28 @@ class Decoder(SequenceModel):
         window = self.config.window
         return Caches(Cache(length) if window is None else WindowCache(window - 1) for _ in self.stack.blocks)
 
+    def memories(self, length: int | None = None) -> Memories:
+        """Empty memories for a stream that is read segment by segment: model(segment, caches=memories), again
+        and again. length: tokens that they hold, None: as many as in training."""
+        if not Shifts() <= self.symmetry:
+            raise RegardError(
+                f"a memory needs places that are relative, and this model keeps {self.symmetry}; take position "
+                "rotary or none"
+            )
+        return Memories(self.config.memory if length is None else length, len(self.stack.blocks))
+
     @property
     def limit(self) -> int | None:
-        """How many tokens it should be shown at once: its context. None: a window over relative places has no
-        end."""
+        """How many tokens it should be shown at once: its context and its memory. None: a window over relative
+        places has no end."""
         window = self.config.window
         endless = window is not None and window <= self.config.context and Shifts() <= self.symmetry
         if endless:
             return None
-        return self.config.context
+        return self.config.context + self.config.memory
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, ngrams=3)
         return build_seeded(cls, config), {"tokens": tiny_tokens(13)}
-
-
-def _step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
-    """Decoding with a cache, as `check` asks for it."""
-    if caches is None:
-        caches = model.caches()
-    return model(**inputs, caches=caches), caches

@@ -14,6 +14,7 @@ from operator import and_
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.biases import ALiBi, Bias, Buckets, Relative
@@ -25,14 +26,15 @@ from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
 from regard.models.caches import Caches
 from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
+from regard.models.memory import OnlyShapes
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
-from regard.nn.block import Stack
+from regard.nn.block import Stack, kept_by
 from regard.nn.embed import TokenEmbedding
 from regard.nn.linear import Shared
 from regard.nn.linear_cross_entropy import IGNORE, linear_cross_entropy
 from regard.nn.norm import NORMS
-from regard.symmetry.groups import Group
+from regard.symmetry.groups import Group, Shifts
 from regard.symmetry.roles import Roles, Stream
 
 
@@ -157,6 +159,24 @@ def make_stack(
             if ".mix." in name or ".down." in name:
                 nn.init.zeros_(parameter)
     return stack
+
+
+def check_memory(config: Any) -> None:
+    """A memory is 0 or more tokens, and needs places that are relative: a stream goes on without end."""
+    if type(config.memory) is not int or config.memory < 0:
+        raise RegardError(f"memory must be a whole number from 0 on, got {config.memory!r}")
+    if config.memory == 0:
+        return
+    with torch.device("meta"), OnlyShapes():
+        bias = BIASES[config.bias](config)
+        each = bias if bias is None or isinstance(bias, Bias) else bias()
+        keeps = kept_by(POSITIONS[config.position](config), each)
+    if not Shifts() <= keeps:
+        raise RegardError(
+            f"memory={config.memory} needs places that are relative, because a stream goes on without end, got "
+            f"position={config.position} and bias={config.bias}; take position none with any bias, or rotary with "
+            "bias none, alibi or buckets"
+        )
 
 
 class SequenceModel(nn.Module):

@@ -94,11 +94,13 @@ class Attention(nn.Module):
         where: Where = None,
         real: Tensor | None = None,
         cache: Cache | None = None,
+        asks: int = 0,
     ) -> Tensor:
         """x: b n d   memory: b m d', or what `project` made of it   mask, bias, where: as in `attend`
         real: bool, which keys are no padding (b m)
 
-        With a cache, x holds the new tokens only, and `where` and `real` are theirs.
+        With a cache, x holds the new tokens only, and `where` and `real` are theirs. The last `asks` tokens
+        only ask: they attend to the others, and nobody attends to them (`where` and `real` are of all n).
         """
         if memory is None:
             x = zero_padding(x, real)
@@ -108,23 +110,31 @@ class Attention(nn.Module):
             k, v = memory
         else:
             source = x if memory is None else zero_padding(memory, real)
+            if asks:
+                source = source[:, : n - asks]
             expect(source, "b m d", name="memory", b=b, d=self.memory_dim)
             k, v = self._project(source)
         q, m = self.norm_q(q).to(v.dtype).transpose(1, 2), k.shape[2]  # b h n c
+        if asks:
+            where, real = _places_of_keys(where, n - asks), None if real is None else real[:, : n - asks]
         if cache is None:
             here, there, first = _places(where, n, m)
             q, k = position.turn(q, here, first), position.turn(k, there)
             mask = _with_padding(mask, real)
         else:
-            if memory is not None or isinstance(where, tuple):
+            if memory is not None or (isinstance(where, tuple) and not asks):
                 raise RegardError(
                     "a cache is for self-attention: give it new tokens and one `where`, and no memory"
                 )
             _check_cache(cache, mask)
-            first, upcoming = cache.count, cache.upcoming(b, n, x.device, where, real)
-            q, k = position.turn(q, upcoming, first), position.turn(k, upcoming, first)
-            past = cache.add(k, v, upcoming, real)
+            here, of_keys = where if isinstance(where, tuple) else (None, where)
+            first, upcoming = cache.count, cache.upcoming(b, m, x.device, of_keys, real)
+            q = position.turn(q, upcoming if here is None else here, first)
+            past = cache.add(position.turn(k, upcoming, first), v, upcoming, real)
             k, v, where, mask = past.k, past.v, past.where, past.mask(mask)
+            if here is not None:
+                assert isinstance(where, tuple)
+                where = (here, where[1])
         dropout = self.dropout if self.training else 0.0
         out = attend(q, k, v, mask=mask, bias=bias, where=where, dropout=dropout)
         return self.mix(out.transpose(1, 2).flatten(2))  # b n d
@@ -139,6 +149,13 @@ def _places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None,
             return where, where, 0  # the same tensor, by which positions know that they were asked before
         return where[m - n :] if where.dim() == 1 else where[:, m - n :], where, 0
     return where[0], where[1], 0
+
+
+def _places_of_keys(where: Where, keys: int) -> tuple[Tensor, Tensor]:
+    """Places of all tokens, and of the first `keys` of them, the others of which only ask."""
+    if not isinstance(where, Tensor):
+        raise RegardError("tokens that only ask need places: give `where` as one tensor for all tokens")
+    return where, where[:keys] if where.dim() == 1 else where[:, :keys]
 
 
 def _check_cache(cache: Cache, mask: Mask | None) -> None:

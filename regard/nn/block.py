@@ -141,7 +141,7 @@ class Block(nn.Module):
     ) -> Tensor:
         """memory: b m d, or its keys and values as the cross-attention's `project` made them; b may be a part of
         the rows of x: memory i is then that of as many rows from i·rows/b on
-        how: mask, bias, position, where, real and cache of the self-attention (see Attention)."""
+        how: mask, bias, position, where, real, cache and asks of the self-attention (see Attention)."""
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
@@ -166,6 +166,16 @@ class Block(nn.Module):
         assert self.cross is not None
         keys_and_values: tuple[Tensor, Tensor] = self.cross.f.project(memory, real)  # type: ignore[operator, union-attr]
         return keys_and_values
+
+
+def kept_by(position: Position, bias: Bias | None) -> Group:
+    """The symmetry that survives a position and a bias together."""
+    if bias is None:
+        return position.keeps
+    # alone each keeps shifts, but the bias then reads where a query is
+    if bias.reads_queries and position.turns:
+        return Trivial()
+    return position.keeps & bias.keeps
 
 
 class Stack(nn.Module):
@@ -242,13 +252,7 @@ class Stack(nn.Module):
     @property
     def keeps(self) -> Group:
         """What survives position and bias; a mask given to `forward` comes on top."""
-        bias = self.bias_of(0)
-        if bias is None:
-            return self.position.keeps
-        # alone each keeps shifts, but the bias then reads where a query is
-        if bias.reads_queries and self.position.turns:
-            return Trivial()
-        return self.position.keeps & bias.keeps
+        return kept_by(self.position, self.bias_of(0))
 
     def forward(
         self,
@@ -260,9 +264,11 @@ class Stack(nn.Module):
         real: Tensor | None = None,
         memory_real: Tensor | None = None,
         caches: Sequence[Cache] | None = None,
+        asks: int = 0,
     ) -> Tensor:
         """memory: b m d, or its keys and values for each block (Block.project)
-        caches: one for each block; x then holds the new tokens only."""
+        caches: one for each block; x then holds the new tokens only.
+        asks: so many of the last tokens attend, and nobody attends to them; they need `where`."""
         first = 0
         x = zero_padding(x, real)
         if caches is not None:
@@ -275,8 +281,13 @@ class Stack(nn.Module):
                     f"each of the {len(self.blocks)} blocks needs a cache of its own, got {different}; "
                     f"use [Cache() for _ in stack.blocks]"
                 )
-            first, where = caches[0].count, caches[0].upcoming(x.shape[0], x.shape[1], x.device, where, real)
+            for cache in caches:
+                cache.begin()
+            first = caches[0].count
+            if not asks:
+                where = caches[0].upcoming(x.shape[0], x.shape[1], x.device, where, real)
         x = self.position.place(x, where, first)
+        more = {"asks": asks} if asks else {}
         for i, block in enumerate(self.blocks):
             x = block(
                 x,
@@ -288,5 +299,6 @@ class Stack(nn.Module):
                 where=where,
                 real=real,
                 cache=None if caches is None else caches[i],
+                **more,
             )
         return self.norm(x)

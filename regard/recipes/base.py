@@ -43,6 +43,10 @@ class Recipe(ABC):
     data_derived: ClassVar[
         Mapping[str, str]
     ] = {}  # options that only the data decides -> the option to give instead, or ""
+    # what a model learns (--task) -> the kinds of model that can, the default first; empty: the model says it
+    tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # kind of model -> other kinds whose blocks it can start from (--from)
+    bodies: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # fields of a model config that a run with --from does not take over
     not_inherited: ClassVar[frozenset[str]] = frozenset()
     early_options: ClassVar[
@@ -60,6 +64,22 @@ class Recipe(ABC):
     generate_options: ClassVar[type[Any] | None] = None
 
     # ── training
+
+    def choose_kind(self, kind: str | None, task: str | None, data: Any = None) -> str | None:
+        """The kind of model for a task; None: the data decides. A ValueError if the two contradict each other."""
+        if task is None:
+            return kind
+        if not self.tasks:
+            raise RegardError(f"--task is not for {self.name}, whose data says the task; leave it out")
+        check_choice(f"task of {self.name}", task, tuple(self.tasks))
+        known = self.tasks[task]
+        if kind is None:
+            return known[0]
+        if self.aliases.get(kind, kind) not in known:
+            raise RegardError(
+                f"--task {task} is learned by {' or '.join(known)}, got --model {kind}; leave one of them out"
+            )
+        return kind
 
     @abstractmethod
     def defaults(

@@ -73,6 +73,11 @@ class ScoreList:
         sums = {loss: each.view(target.shape), "accuracy": right}
         self._add(sums, asked, target[asked], more)
 
+    def add_sums(self, sums: dict[str, Tensor], target: Tensor) -> None:
+        """Numbers of the targets that are not IGNORE, computed already.   all of the shape of the target"""
+        asked = target != IGNORE
+        self._add(sums, asked, target[asked], {})
+
     def add_numbers(self, sums: dict[str, Tensor], known: Tensor, target: Tensor, predicted: Tensor) -> None:
         """Numbers for each target that is known.   all of the shape of the target"""
         more: dict[str, Tensor] = {}

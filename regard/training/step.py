@@ -131,7 +131,8 @@ class Stepper:
         if self.average is not None:
             with self.average.in_place():
                 found["average"] = dict(self.model.state_dict())
-        return found
+        carried = getattr(self.task, "tensors", dict)()
+        return found | ({"task": carried} if carried else {})
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Restore what `tensors` returned."""
@@ -144,6 +145,9 @@ class Stepper:
         self.optimiser.load(checkpoint.tensors("optimiser"))
         if self.average is not None:
             self.average.load(self.model, checkpoint.tensors("average"))
+        if checkpoint.has("task"):
+            carried = {name: x.to(self.device) for name, x in checkpoint.tensors("task").items()}
+            self.task.load(self.model, carried)  # type: ignore[attr-defined]
 
 
 def seed_all(seed: int, step: int, device: torch.device) -> None:

@@ -31,6 +31,8 @@ EXTRAS = (
     "graphs",
     "pairs",
     "edge_features",
+    "rank",
+    "asked",
 )  # of a batch, by the names of a model's forward
 
 
@@ -38,7 +40,8 @@ class Task(Protocol):
     """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept;
     otherwise the loss decides. `measures`, if it has them, are all that may decide. `score`, if a task has it,
     gives the numbers of each example (training/scores.py); `judge`, model -> measures, those of whole answers,
-    such as translations of some validation sentences: each evaluation in training asks for it once."""
+    such as translations of some validation sentences: each evaluation in training asks for it once.
+    `tensors` and `load`, if a task has them, are what it carries from step to step, for checkpoints."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""

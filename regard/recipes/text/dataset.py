@@ -263,8 +263,8 @@ class TextSource(Source):
         for place in range(0, len(starts), self.rows):
             yield self._windows(starts[place : place + self.rows], end)
 
-    def _windows(self, starts: Array, end: int | None = None) -> Batch:
-        places = starts[:, None] + np.arange(self.context + 1)
+    def _windows(self, starts: Array, end: int | None = None, length: int | None = None) -> Batch:
+        places = starts[:, None] + np.arange((length or self.context) + 1)
         beyond = places >= (len(self._ids) if end is None else end)  # only in the last window of a split
         if not beyond.any():
             ids = torch.from_numpy(self._ids[places].astype(np.int64))

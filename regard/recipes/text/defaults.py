@@ -14,6 +14,7 @@ from regard.models.additive import AdditiveConfig
 from regard.models.conv import ConvConfig
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
+from regard.models.permutation_lm import PermutationConfig
 from regard.models.recurrent import GRUConfig, LSTMConfig
 from regard.models.token_model import TokenConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
@@ -47,6 +48,13 @@ EncoderSettings = settings_class(
     data=TextConfig,
     model=EncoderConfig,
 )
+PermutationSettings = settings_class(
+    "PermutationSettings",
+    "A permutation LM (XLNet): predicts tokens from those before them in a random order. It generates text, and is a "
+    "good start (--from) for classifiers with few labels.",
+    data=TextConfig,
+    model=PermutationConfig,
+)
 ClassifierSettings = settings_class(
     "ClassifierSettings", "A classifier of texts.", data=LabelledConfig, model=EncoderConfig
 )
@@ -61,8 +69,10 @@ SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 # Models without self-attention: language models of plain text, classifiers of labelled text.
 KINDS: dict[str, type[TokenConfig]] = {"lstm": LSTMConfig, "gru": GRUConfig, "conv": ConvConfig}
 LANGUAGE_MODELS = ("decoder", *KINDS)
-MODELS = ("decoder", "encoder", *KINDS, "additive")
-PLAIN_MODELS = ("decoder", "encoder", *KINDS)
+MODELS = ("decoder", "encoder", "permutation", *KINDS, "additive")
+PLAIN_MODELS = ("decoder", "encoder", "permutation", *KINDS)
+# what a model of plain text learns (--task) -> the kinds of model that can, the default first
+TASKS = {"next": LANGUAGE_MODELS, "masked": ("encoder",), "permutation": ("permutation",)}
 LABELLED_MODELS = ("encoder", *KINDS, "additive")
 PLAIN = {
     kind: settings_class(f"{kind.upper()}Settings", cls.__doc__ or "", data=TextConfig, model=cls)
@@ -126,6 +136,10 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         return EncoderSettings(
             data=texts, model=EncoderConfig(zero_start=True, **shape, **SIZES), train=train
         )
+    if kind == "permutation":
+        return PermutationSettings(
+            data=texts, model=PermutationConfig(zero_start=True, **shape, **SIZES), train=train
+        )
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **shape, **SIZES)
     return DecoderSettings(data=texts, model=decoder, train=train)
 
@@ -188,6 +202,8 @@ def settings_class_of(config: RunConfig) -> type[Settings]:
         return AdditiveSettings
     if is_classifier(config):
         return ClassifierSettings
+    if is_permutation(config):
+        return PermutationSettings
     return EncoderSettings
 
 
@@ -199,6 +215,11 @@ def kind_of(model: TokenConfig) -> str:
 def is_language_model(config: RunConfig) -> bool:
     """Does it predict the next token?"""
     return config.kind in LANGUAGE_MODELS and not is_classifier(config)
+
+
+def is_permutation(config: RunConfig) -> bool:
+    """Does it predict tokens in any order, the one of the text among them?"""
+    return config.kind == "permutation"
 
 
 def is_additive(config: RunConfig) -> bool:

@@ -15,12 +15,19 @@ from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.additive import Additive, AdditiveConfig
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.permutation_lm import PermutationConfig
 from regard.models.token_model import TokenConfig
 from regard.nn.gate import ALONE
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
-from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, encode_corpus, prepare
-from regard.recipes.text.defaults import has_bag, is_classifier, is_language_model, kind_of
+from regard.recipes.text.dataset import Corpus, TextConfig, encode_corpus, prepare
+from regard.recipes.text.defaults import (
+    has_bag,
+    is_classifier,
+    is_language_model,
+    is_permutation,
+    kind_of,
+)
 from regard.recipes.text.fill_bag import fill_bag, usual_lengths
 from regard.recipes.text.labelled import (
     LabelledConfig,
@@ -31,8 +38,11 @@ from regard.recipes.text.labelled import (
     read_other_labelled,
 )
 from regard.recipes.text.labelled_texts import LabelledTexts
+from regard.recipes.text.streams import make_source
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
+from regard.training.permuted_task import PermutedToken
+from regard.training.stream_task import StreamedToken
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress, Task
 
 OPENING, SAMPLE = 24, 160  # tokens of the prompt, from the validation split, and of the sample after it
@@ -55,7 +65,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         return _classify(prepare_labelled(settings.data, **how), settings.model, settings.data, train)
     corpus = prepare(settings.data, cache=context.cache, **how)
     size = corpus.tokenizer.size
-    source = corpus.source(train.batch, length, train.seed)
+    memory = getattr(settings.model, "memory", 0)
+    source = make_source(corpus.ids, corpus.split, train.batch, length, train.seed, corpus.end, memory=memory)
     test = None
     if len(corpus.test):
         test = Split(name="test", count=len(corpus.test), unit="tokens", batches=source.test)
@@ -72,12 +83,24 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         return Job(
             kind="encoder", model=encoder, task=MaskedToken(mask=size, vocab=size, seed=train.seed), **known
         )
+    sample = _writer(corpus, train.seed)
+    if isinstance(settings.model, PermutationConfig):
+        permutation = replace(settings.model, vocab=size + 1, context=length)
+        permuted = PermutedToken(permutation.predicted, seed=train.seed)
+        return Job(kind="permutation", model=permutation, task=permuted, sample=sample, **known)
     language_model = replace(settings.model, vocab=size, context=length)
     kind = "decoder"
     if isinstance(language_model, TokenConfig):
         kind = kind_of(language_model)
-    sample = _writer(corpus, train.seed)
-    return Job(kind=kind, model=language_model, task=NextToken(), sample=sample, **known)
+    task = _next_token(memory, length)
+    return Job(kind=kind, model=language_model, task=task, sample=sample, **known)
+
+
+def _next_token(memory: int, context: int) -> Task:
+    """With a memory, texts are read segment by segment."""
+    if memory:
+        return StreamedToken(memory, context)
+    return NextToken()
 
 
 def _classify(
@@ -159,8 +182,11 @@ def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
     return sample
 
 
-def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
-    """Another text, or another table with labels, read with the tokenizer of the run."""
+def other_split(
+    run: Run, path: str, context: DataContext, memory: int = 0
+) -> tuple[Task, Split, tuple[str, ...] | None]:
+    """Another text, or another table with labels, read with the tokenizer of the run. memory: of a causal LM,
+    the tokens that it sees before a segment"""
     train, tokenizer = run.section(TrainConfig, "train"), tokenizers.load(run.verify("tokenizer.json"))
     if is_classifier(run.config):
         data, info = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus")
@@ -184,11 +210,14 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
             f"{path} has {len(corpus.ids)} token, but a prediction needs at least two; give more text"
         )
     # every token but the first is predicted
-    source = TextSource(corpus.ids, 1, train.batch, config.context, train.seed)
+    source = make_source(corpus.ids, 1, train.batch, config.context, train.seed, memory=memory)
     split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
     size = tokenizer.size
     if is_language_model(run.config):
-        return NextToken(), split, None
+        return _next_token(memory, config.context), split, None
+    if is_permutation(run.config):
+        model = run.section(PermutationConfig, "model")
+        return PermutedToken(model.predicted, seed=train.seed), split, None
     return MaskedToken(mask=size, vocab=size, seed=train.seed), split, None
 
 

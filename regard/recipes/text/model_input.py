@@ -11,7 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.look.model_input import Action, ModelInput, Moved, Parts, Removal, fit_columns, kept_places
+from regard.look.model_input import (
+    Action,
+    ModelInput,
+    Moved,
+    Parts,
+    Removal,
+    Tokens,
+    fit_columns,
+    kept_places,
+)
 
 LONGEST = 64  # the longest text whose tokens can be moved
 PLACES = ("where", "position_ids")  # inputs that hold the place of each token
@@ -32,6 +41,16 @@ class TextInput(ModelInput):
     spelling: str | None = None
     text: str | None = None
     target: str | None = None
+    # each token is followed by a query for the one after it: the second stream of a permutation LM
+    queries: bool = False
+
+    def stream(self, size: int) -> Tokens | None:
+        labels = self.streams[0].labels
+        if not self.queries or size != 2 * len(labels):
+            return None
+        return Tokens(
+            "tokens, then queries for what follows each", (*labels, *(f"{each} →?" for each in labels))
+        )
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"text": self.text, "target": self.target}

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
+from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.recipes.base import Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
@@ -17,19 +18,23 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
-from regard.recipes.settings import Settings
+from regard.recipes.settings import Settings, path_of, read_settings
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.defaults import (
     MODELS,
+    TASKS,
     defaults,
     is_classifier,
     is_language_model,
+    is_permutation,
     refine_defaults,
     settings_class_of,
 )
+from regard.recipes.text.evaluate_options import TextEvaluateOptions
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job
+from regard.recipes.text.labelled import looks_labelled
 from regard.recipes.text.predict import predict
 from regard.recipes.text.run_reader import RunTextReader
 from regard.runs.load import load_model
@@ -50,20 +55,27 @@ class TextRecipe(Recipe):
         "                Python's own source (--data.text and --data.label name the columns of a table; see --data "
         "rows.csv "
         "--help)",
-        "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier;\n"
+        "--model KIND": "decoder (causal LM), encoder (masked LM) or permutation (permutation LM, XLNet); a table with\n"
+        "                labels trains an encoder as classifier;\n"
         "                lstm, gru or conv (without self-attention) for both;\n"
         "                additive (labelled only): evidence of each token, which sums to the logit",
+        "--task TASK": "of plain text: next (the next token), masked, or permutation; it chooses the model unless --model\n"
+        "                does",
     }
     examples = (
         "regard train text",
         "regard train text --data my.txt --out runs/mine --train.minutes 5",
         "regard train text --data reviews.csv",
         "regard train text --data my.txt --model lstm",
+        "regard train text --data my.txt --model.memory 512",
+        "regard train text --data my.txt --task permutation",
         "regard train text --data reviews.csv --data.label stars --data.asks numbers",
         "regard train text --data reviews.csv --model additive",
         "regard train text --data reviews.csv --data.test 0.2 --train.seeds 5",
     )
     models = MODELS
+    tasks = TASKS
+    bodies: ClassVar[Mapping[str, tuple[str, ...]]] = {"encoder": ("permutation",)}
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.vocab": "",
         "model.context": "give --data.context",
@@ -77,12 +89,27 @@ class TextRecipe(Recipe):
         {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout"}
     )
     generate_options = GenerateOptions
+    predict_options = TextEvaluateOptions
     reading_options = ("text", "label", "missing")
+
+    def __init__(self, options: TextEvaluateOptions | None = None) -> None:
+        self.options = TextEvaluateOptions() if options is None else options
+
+    def with_options(self, options: Any) -> TextRecipe:
+        return TextRecipe(options)
 
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
     ) -> Settings:
         return defaults(data, model)
+
+    def choose_kind(self, kind: str | None, task: str | None, data: Any = None) -> str | None:
+        path = path_of(data, "text")
+        if task is not None and path is not None and looks_labelled(path):
+            raise RegardError(
+                f"--task {task} is for plain text, and {path} has labels, which are predicted; leave it out"
+            )
+        return super().choose_kind(kind, task)
 
     def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
         return refine_defaults(settings, options)
@@ -91,7 +118,7 @@ class TextRecipe(Recipe):
         return settings_class_of(config)
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
-        return prepare_job(settings, context)
+        return prepare_job(self.options.apply(settings), context)
 
     def describe(self, job: Job) -> str:
         info = job.info
@@ -109,7 +136,7 @@ class TextRecipe(Recipe):
         return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
 
     def next_command(self, run: Run) -> str:
-        if is_language_model(run.config):
+        if is_language_model(run.config) or is_permutation(run.config):
             return f'regard generate {run.quoted} --prompt "..."'
         if is_classifier(run.config):
             return f'regard predict {run.quoted} "..."'
@@ -122,24 +149,26 @@ class TextRecipe(Recipe):
         return model
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+        if self.options.memory is not None:
+            raise RegardError("--memory is for regard evaluate of a causal LM; leave it out")
         return predict(run, inputs)
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
-        """Measures; for a causal LM also the perplexity, e^loss."""
+        """Measures; for a causal LM also the perplexity, e^loss, for a permutation LM that from left to right."""
         found = super().evaluate(run, data, context)
+        if is_permutation(run.config):
+            return _with_perplexity(replace(found, unit="tokens, some of them predicted"), "loss in order")
         if not is_language_model(run.config):
             if is_classifier(run.config):
                 return found
             return replace(found, unit="tokens, some of them masked")
-        loss = found.measures["loss"]
-        if loss > LARGEST_LOSS:
-            return found
-        return replace(found, measures=found.measures | {"perplexity": math.exp(loss)})
+        return _with_perplexity(found, "loss")
 
     def other_split(
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
-        return other_split(run, data, context)
+        settings = self.options.apply(read_settings(self.settings_class(run.config), run))
+        return other_split(run, data, context, getattr(settings.model, "memory", 0))
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         return write(self.load(run), options, note)
@@ -151,6 +180,14 @@ class TextRecipe(Recipe):
         if foreign.text is None:
             return None
         return ForeignTextReader(foreign.text)
+
+
+def _with_perplexity(found: Evaluation, of: str) -> Evaluation:
+    """The measures, and e to one of them."""
+    loss = found.measures[of]
+    if loss > LARGEST_LOSS:
+        return found
+    return replace(found, measures=found.measures | {of.replace("loss", "perplexity"): math.exp(loss)})
 
 
 RECIPE = TextRecipe()

@@ -12,7 +12,7 @@ from torch import nn
 from regard.data import tokenizer as tokenizers
 from regard.look.model_input import Tokens
 from regard.nn.gate import Gate
-from regard.recipes.text.defaults import has_bag, is_classifier
+from regard.recipes.text.defaults import has_bag, is_classifier, is_permutation
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.model_input import TextInput
@@ -39,8 +39,9 @@ class RunTextReader(TextReader):
         self.labelled: LabelledInfo | None = None
         if is_classifier(run.config):
             self.labelled = run.section(LabelledInfo, "corpus")
-        self.masked = config.vocab > self.tokenizer.size and self.labelled is None
-        self.causal = bool(config.causal)
+        self.queries = is_permutation(run.config)
+        self.masked = config.vocab > self.tokenizer.size and self.labelled is None and not self.queries
+        self.causal = bool(config.causal) or self.queries
         gate = getattr(model, "gate", None)
         self.gate = gate if isinstance(gate, Gate) else None
 
@@ -69,6 +70,7 @@ class RunTextReader(TextReader):
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),
             ids="tokens",
             text=text,
+            queries=self.queries,
             **known,
         )
 
