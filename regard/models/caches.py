@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from regard.attention.approximate.performer import FeatureCache
 from regard.attention.cache import Cache, WindowCache, token_axis
 
 
@@ -22,8 +23,8 @@ class Caches(list[Cache]):
         """Row i goes on from what row rows[i] has read. As many rows as before are moved in place."""
         for cache in self:
             for name, x in cache.store.items():
-                # a window uses any slot
-                if isinstance(cache, WindowCache):
+                # a window uses any slot, a sum has none
+                if isinstance(cache, WindowCache | FeatureCache):
                     used = x.shape[token_axis(name)]
                 else:
                     used = cache.count
