@@ -72,7 +72,7 @@ class LSH(Approximation):
 
     def hash(self, k: Tensor) -> Tensor:
         """The bucket of each key in each round.   b h n c -> b h r n"""
-        b, h, n, c = k.shape
+        b, h, n = k.shape[:3]
         if self.buckets == 1:
             return torch.zeros(b, h, self.rounds, n, dtype=torch.long, device=k.device)
         directions = self.directions.to(k.dtype)
@@ -95,8 +95,8 @@ class LSH(Approximation):
         real: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        (b, h, n, c), dtype = q.shape, q.dtype
-        if k.shape != q.shape or v.shape[1] != h:
+        dtype = q.dtype
+        if k.shape != q.shape or v.shape[:3] != q.shape[:3]:
             raise RegardError(
                 f"lsh makes keys of its queries, and as many heads of values: got {tuple(v.shape)}"
             )

@@ -47,10 +47,9 @@ class Meeting:
 
     def met(self, here: Tensor, there: Tensor) -> Tensor:
         """Do they meet? Spots of queries and keys.   ... n, ... m -> ... n m"""
-        apart = here[..., :, None] - there[..., None, :]
-        if self.causal:
-            return (apart >= 0) & (apart <= self.near)
-        return apart.abs_() <= self.near
+        if self.causal:  # 0 ≤ here − there ≤ near, as one distance
+            here, there = 2 * here - self.near, 2 * there
+        return (here[..., :, None] - there[..., None, :]).abs_() <= self.near
 
     def weigh(self, q: Tensor, k: Tensor, rows: Rows) -> Tensor:
         return meeting_weights(q, k, self, rows)
@@ -109,15 +108,14 @@ class Layout:
                 yield self._part(queries, keys, spots[: i + 1])
 
     def _part(self, queries: Tensor, keys: Tensor, spots: list[Tensor]) -> Part:
-        here, there = queries.clamp(max=self.count - 1), keys.clamp(max=self.count - 1)
         *before, now = spots
-        hidden = ~self.meeting.met(now[here], now[there])
+        hidden = ~self.meeting.met(_read(now, queries), _read(now, keys))
         for earlier in before:
-            hidden |= self.meeting.met(earlier[here], earlier[there])
+            hidden |= self.meeting.met(_read(earlier, queries), _read(earlier, keys))
         hidden |= (keys == self.count)[:, :, None]
         itself = None
         if not before:
-            itself = here[..., :, None] == there[..., None, :]
+            itself = queries[..., :, None] == keys[..., None, :]
         return Part(queries, keys, hidden, itself)
 
 
@@ -133,12 +131,8 @@ class SortedAttention(torch.autograd.Function):
         out = v.new_zeros(layout.count + 1, v.shape[-1])
         total = v.new_full((layout.count + 1,), HIDDEN)  # log-sum-exp
         for part in layout.parts():
-            scores = _scores(rows, keys, part)
-            largest = scores.amax(-1, keepdim=True)
-            weights = scores.sub_(largest).exp_()
-            divisor = weights.sum(-1, keepdim=True)
-            found = (weights @ _read(values, part.keys)).div_(divisor)
-            _merge(out, total, part.queries, found, (largest + divisor.log()).squeeze(-1))
+            weights, each = _softmax(_scores(rows, keys, part))
+            _merge(out, total, part.queries, weights @ _read(values, part.keys), each)
         total[-1] = torch.inf  # beyond the end no key has any weight
         out = out[:-1].view(*q.shape[:3], -1)
         ctx.save_for_backward(q, k, v, out, total)
@@ -155,7 +149,8 @@ class SortedAttention(torch.autograd.Function):
         dq, dk, dv = (x.new_zeros(layout.count + 1, x.shape[-1]) for x in (q, k, v))
         for part in layout.parts():
             here = part.queries
-            weights = _scores(rows, keys, part).sub_(total[here][..., None]).exp_()
+            weights, each = _softmax(_scores(rows, keys, part))
+            weights.mul_((each - total[here]).exp_()[..., None])  # the part of this round in the whole
             down = _read(above, here)
             _add_windows(dv, part.keys, weights.mT @ down, layout)
             dscores = (down @ _read(values, part.keys).mT).sub_(_read(inner, here)[..., None]).mul_(weights)
@@ -174,7 +169,8 @@ def _rows(x: Tensor) -> Tensor:
 
 def _read(x: Tensor, index: Tensor) -> Tensor:
     """Rows of x; what is beyond the end reads the last one.   -> bh g s ..."""
-    return x[index.clamp(max=len(x) - 1)]
+    found = x.index_select(0, index.reshape(-1).clamp(max=len(x) - 1))
+    return found.view(*index.shape, *x.shape[1:])
 
 
 def _scores(rows: Tensor, keys: Tensor, part: Part) -> Tensor:
@@ -185,11 +181,18 @@ def _scores(rows: Tensor, keys: Tensor, part: Part) -> Tensor:
     return scores.masked_fill_(part.hidden, HIDDEN)
 
 
+def _softmax(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights, and the log-sum-exp of each row: the largest score has the weight exp(it)/Σ.   ... w -> ... w, ..."""
+    weights = scores.softmax(-1)
+    return weights, scores.amax(-1) - weights.amax(-1).log_()
+
+
 def _merge(out: Tensor, total: Tensor, index: Tensor, found: Tensor, each: Tensor) -> None:
     """Two softmaxes over different keys become one over all."""
-    before = total[index]
+    before = _read(total, index)
     after = torch.logaddexp(before, each)
-    out[index] = out[index] * (before - after).exp_()[..., None] + found * (each - after).exp_()[..., None]
+    found.mul_((each - after).exp_()[..., None])
+    out[index] = found.addcmul_(_read(out, index), (before - after).exp_()[..., None])
     total[index] = after
 
 
