@@ -31,13 +31,16 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("colours", "channels", "patch", "after", "seeds", "spread", "farthest", "ratio"), 1024),
     **dict.fromkeys(("kernel", "last", "stride"), 64),
     **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "length", "top_k", "usual"), 2**20),
-    **dict.fromkeys(("samples", "beams", "n_best"), 2**12),
+    **dict.fromkeys(("samples", "beams", "n_best", "rounds"), 2**12),
     **dict.fromkeys(("folds", "fold"), 1000),
     "ngrams": 8,
-    "seed": 2**32 - 1,
+    **dict.fromkeys(("block", "random_blocks", "buckets", "projected"), 2**16),
+    **dict.fromkeys(("seed", "attention_seed"), 2**32 - 1),
     "port": 65_535,
     "threads": 4096,
-    **dict.fromkeys(("steps", "warmup", "evaluate_every", "save_every", "patience", "train"), 10**12),
+    **dict.fromkeys(
+        ("steps", "warmup", "evaluate_every", "save_every", "patience", "train", "redraw"), 10**12
+    ),
 }
 LONGEST = 1024  # numbers in a row, such as the widths of layers
 

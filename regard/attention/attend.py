@@ -19,6 +19,7 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Full
 from regard.attention.places import Where, sides
 from regard.attention.terms import Terms
+from regard.attention.weights import Weights
 from regard.errors import RegardError
 
 
@@ -32,6 +33,7 @@ def attend(
     where: Where = None,
     scale: float | None = None,
     dropout: float = 0.0,
+    weights: Weights | None = None,
 ) -> Tensor:
     """out_i = Σ_j w_ij (v_j + r_ij),  w_i = softmax over the j that mask allows of (scale·q_i·k_j + bias_ij).
 
@@ -46,14 +48,15 @@ def attend(
             queries', or a pair (here, there); each n, b n or b n s. NaN: a token without a place.
     scale   None is c^(−½).
     dropout the share of weights that is dropped, always: pass 0.0 when not training.
+    weights what takes the place of softmax: Sparsemax() or Entmax() of regard.attention.weights.
 
     Without mask, bias and places it commutes with permutations: attend(P x) = P attend(x).
     """
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)) or q.is_meta:
         raise RegardError(_no_numbers(q, k, v))
-    if bias is None and where is None and is_plain_sdpa(q, k, v, mask, scale, dropout):
+    if bias is None and where is None and weights is None and is_plain_sdpa(q, k, v, mask, scale, dropout):
         return F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None, scale=scale)
-    q, k, v, terms = validate(q, k, v, mask, bias, where, scale, dropout)
+    q, k, v, terms = validate(q, k, v, mask, bias, where, scale, dropout, weights)
     choice = choose(q, k, v, terms)
     if torch.is_autocast_enabled(q.device.type):
         # dtypes were settled above; a kernel knows its own
@@ -94,7 +97,7 @@ def explain(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Choice:
     """Which kernel `attend` would use for the same arguments, and why."""
     if not all(isinstance(x, Tensor) for x in (q, k, v)) or q.is_meta:
         raise RegardError(_no_numbers(q, k, v))
-    defaults = {"mask": None, "bias": None, "where": None, "scale": None, "dropout": 0.0}
+    defaults = {"mask": None, "bias": None, "where": None, "scale": None, "dropout": 0.0, "weights": None}
     q, k, v, terms = validate(q, k, v, **(defaults | how))
     return choose(q, k, v, terms)
 
@@ -108,6 +111,7 @@ def validate(
     where: Where,
     scale: float | None,
     dropout: float,
+    weights: Weights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
     """The arguments, checked and in their one form."""
     device = q.device
@@ -132,6 +136,9 @@ def validate(
             f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not "
             "training"
         )
+    if weights is not None and not isinstance(weights, Weights):
+        advice = "give Sparsemax() or Entmax() of regard.attention.weights, or None for softmax"
+        raise RegardError(_no_object("weights", weights, Weights, advice))
     here, there = sides(where, n, m, b, device)
     if mask is not None:
         if not isinstance(mask, Mask):
@@ -151,7 +158,7 @@ def validate(
                 )
             )
         bias.fits(h, c, e, here.axes)
-    return q, k, v, Terms(here, there, mask, bias, _factor(scale, c), dropout)
+    return q, k, v, Terms(here, there, mask, bias, _factor(scale, c), dropout, weights)
 
 
 def _factor(scale: float | None, c: int) -> float:

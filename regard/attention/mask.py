@@ -45,13 +45,15 @@ class Mask:
     `keeps` is the symmetry that survives it. `static` says that it is a frozen dataclass of numbers: equal
     ones are the same mask, so what is found out about its blocks can be kept. `leaves` says that every query
     surely sees some key, so that no kernel has to look for those that see none. `period`: after so many rows
-    of a batch it comes again, as the windows of one image do for the next; None if nothing is known.
+    of a batch it comes again, as the windows of one image do for the next; None if nothing is known. `grain`: it is
+    the same within blocks of so many places, so that cutting attention there wastes nothing; None: it is not.
     """
 
     keeps: Group = Trivial()
     static: bool = False
     leaves: bool = False
     period: int | None = None
+    grain: int | None = None
     classes: ClassVar[dict[str, type[Mask]]] = {}
 
     def __init_subclass__(cls) -> None:

@@ -142,6 +142,11 @@ class BigBird(Mask):
             )
 
     def tile(self, here: Side, there: Side) -> Tensor:
+        if here.consecutive and there.consecutive and not torch.compiler.is_compiling():
+            # few blocks, many places: the rule is asked once for each pair of blocks
+            (i, rows), (j, columns) = (_blocks_of(side, self.block) for side in (here, there))
+            linked: Tensor = self.linked(i[:, None], j[None])
+            return linked[rows][:, columns][None, None]
         i, j = (torch.floor(side.axis(0) / self.block) for side in (here, there))
         placed = ~(i.isnan() | j.isnan())
         return self.linked(i.nan_to_num().long(), j.nan_to_num().long()) | ~placed
@@ -164,6 +169,10 @@ class BigBird(Mask):
                 some, every = some | linked, every & linked
         return Blocks(some | lost(here, there), every)
 
+    @property
+    def grain(self) -> int:  # type: ignore[override]
+        return self.block
+
     def linked(self, i: Any, j: Any) -> Any:
         """The rule over block numbers, for torch and numpy integers alike (both wrap at 64 bits)."""
         where = torch.where if isinstance(i, Tensor) else np.where
@@ -174,6 +183,12 @@ class BigBird(Mask):
                 (late > 0) & (early == _scramble(late, self.seed, draw) % where(late > 0, late, 1))
             )
         return linked
+
+
+def _blocks_of(side: Side, block: int) -> tuple[Tensor, Tensor]:
+    """The blocks in which consecutive tokens are, and which of them each token is in."""
+    places = torch.div(side.index() + side.first, block, rounding_mode="floor")
+    return torch.unique_consecutive(places, return_inverse=True)  # type: ignore[no-any-return]
 
 
 def _scramble(x: Any, seed: int, draw: int) -> Any:

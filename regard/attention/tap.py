@@ -36,13 +36,37 @@ class Mixed:
     cross: bool = False  # queries are of another sequence than keys, even if there are as many
 
 
-Listener = Callable[[Heard | Mixed], None]
+Rows = slice | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Implied:
+    """One call of an approximation: what was really computed, and the weights that it implies."""
+
+    q: Tensor  # b h n c
+    k: Tensor  # b g m c
+    v: Tensor  # b g m e
+    out: Tensor  # b h n e
+    name: str
+    implied: str  # what the weights are, in words
+    weigh: Callable[[Tensor, Tensor, Rows], Tensor]  # some rows of q, all of k, the rows -> weights b h r m
+    itself: bool = True  # keys are those of the tokens that ask
+
+
+Told = Heard | Mixed | Implied
+Listener = Callable[[Told], None]
 listeners: tuple[Listener, ...] = ()
+
+
+def tell(what: Told) -> None:
+    """Tell whoever listens."""
+    for listener in listeners:
+        listener(what)
 
 
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
-    """Call `listener` with every Heard and Mixed until the end of the block, also when it ends with an
+    """Call `listener` with every Heard, Mixed and Implied until the end of the block, also when it ends with an
     exception."""
     global listeners
     listeners = (*listeners, listener)

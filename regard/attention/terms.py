@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from regard.attention.biases import Bias
 from regard.attention.mask import Mask
 from regard.attention.places import Side, Slots
+from regard.attention.weights import Weights
 
 
 @dataclass(eq=False, slots=True)
@@ -20,8 +21,11 @@ class Terms:
     bias: Bias | None
     scale: float
     dropout: float
+    weights: Weights | None = None  # None: softmax
 
     def part(self, rows: Slots, columns: Slots, *, full: bool = False) -> Terms:
         """The same terms for some of the rows and columns; `full` says that the mask hides nothing there."""
         here, there = self.here.part(rows), self.there.part(columns)
-        return Terms(here, there, None if full else self.mask, self.bias, self.scale, self.dropout)
+        return Terms(
+            here, there, None if full else self.mask, self.bias, self.scale, self.dropout, self.weights
+        )

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.attention import tap
-from regard.attention.tap import Heard, Mixed
+from regard.attention.tap import Implied, Mixed, Told
 from regard.errors import RegardError
 from regard.look.recording.calls import Call, Calls
 from regard.look.recording.edges import EdgeSource, along_edges
@@ -22,7 +22,7 @@ from regard.look.recording.listen import AttentionDispatchMode
 from regard.look.recording.proof import doubt, find_gaps, prove
 from regard.look.recording.source import Source
 from regard.look.recording.summary import summarize
-from regard.look.recording.tapped import Tapped, TappedMix, source_along
+from regard.look.recording.tapped import Tapped, TappedImplied, TappedMix, source_along
 
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 NOTE_FAST = "torch.nn's fast path, which shows nothing, was turned off while recording"
@@ -157,11 +157,14 @@ class Recorder:
         self.fast = torch.backends.mha.get_fastpath_enabled()
         self.ear = AttentionDispatchMode(calls, parameters, self.hear, self.edges)
 
-    def tapped(self, heard: Heard | Mixed) -> None:
+    def tapped(self, heard: Told) -> None:
         """Our own attention."""
         if self.calls.current is None:
             return
         with self.ear.resting():
+            if isinstance(heard, Implied):
+                self.hear(TappedImplied(heard), heard.name, heard.itself, implied=heard.implied)
+                return
             dropped = (heard.dropout if isinstance(heard, Mixed) else heard.terms.dropout) > 0
             along = source_along(heard)
             if along is not None:
@@ -185,6 +188,7 @@ class Recorder:
         note: str | None = None,
         unsure: str | None = None,
         call: Call | None = None,
+        implied: str | None = None,
     ) -> Entry | None:
         """Dense attention. `unsure` says why it cannot be proved, whatever its sums are; `call` is where it
         happened, if that is not where we are."""
@@ -217,7 +221,8 @@ class Recorder:
                     errors=proof.errors,
                     alike=proof.alike,
                     reason=reason,
-                    note=self.notes(note, find_gaps(proof) if reason is None else None),
+                    note=self.notes(note, implied, find_gaps(proof) if reason is None else None),
+                    implied=implied,
                     rows=None if source.rows is None else tuple(source.rows.tolist()),
                     top=self.wanted.top,
                     source=None if kept is not None else source,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention.approximate.performer import FeatureCache
 from regard.attention.cache import Cache, SegmentMemory, WindowCache, token_axis
 
 
@@ -28,8 +29,8 @@ class Caches(list[Cache]):
         """Row i goes on from what row rows[i] has read. As many rows as before are moved in place."""
         for cache in self:
             for name, x in cache.store.items():
-                # a window uses any slot, a memory all it has
-                if isinstance(cache, WindowCache | SegmentMemory):
+                # a window uses any slot, a memory all it has, a sum has none
+                if isinstance(cache, WindowCache | SegmentMemory | FeatureCache):
                     used = x.shape[token_axis(name)]
                 else:
                     used = cache.count

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.attention.cache import Cache, WindowCache
 from regard.errors import RegardError
+from regard.models.attentions import window_of
 from regard.models.caches import Caches, Memories, step_with_caches
 from regard.models.checks import build_seeded
 from regard.models.sequence_model import (
@@ -94,10 +95,12 @@ class Decoder(SequenceModel):
         return replace(super().roles, step=step_with_caches)
 
     def caches(self, length: int | None = None) -> Caches:
-        """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold
-        `length` tokens, in memory that is taken once, or grow (None).
+        """Empty caches, one for each block. A windowed model forgets what is out of reach, a performer keeps a
+        sum; others hold `length` tokens, in memory that is taken once, or grow (None).
         """
-        window = self.config.window
+        window, approximate = window_of(self.config), self.stack.approximation
+        if approximate is not None:
+            return Caches(approximate.make_cache(length) for _ in self.stack.blocks)
         return Caches(Cache(length) if window is None else WindowCache(window - 1) for _ in self.stack.blocks)
 
     def memories(self, length: int | None = None) -> Memories:
@@ -114,7 +117,7 @@ class Decoder(SequenceModel):
     def limit(self) -> int | None:
         """How many tokens it should be shown at once: its context and its memory. None: a window over relative
         places has no end."""
-        window = self.config.window
+        window = window_of(self.config)
         endless = window is not None and window <= self.config.context and Shifts() <= self.symmetry
         if endless:
             return None

@@ -41,6 +41,11 @@ class PermutationConfig(SequenceConfig):
                 f"ngrams={self.ngrams} would show a token those before it, whatever the order; a permutation LM takes "
                 "ngrams=1"
             )
+        if self.attention not in ("full", "window"):
+            raise RegardError(
+                f"a permutation LM needs exact attention, because each token has its own past, got "
+                f"attention={self.attention}; use full or window"
+            )
         if self.position == "learned":
             raise RegardError(
                 "a permutation LM asks for the token after the last place, for which position learned has no vector; "

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from regard.attention.biases import ALiBi, Bias, Buckets, Relative
 from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
-from regard.attention.masks import Causal, Window
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
+from regard.models.attentions import WEIGHTS, check_attention, make_approximation, make_mask
 from regard.models.caches import Caches
 from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
 from regard.models.memory import OnlyShapes
@@ -61,12 +61,26 @@ class SequenceConfig:
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     tied: bool = False  # the head shares the matrix of the embedding
-    # a token attends to this many tokens, itself included (encoder: on each side); None: to all
+    # which tokens a token attends to, or how it is approximated (see docs/long.md)
+    attention: Literal["full", "window", "bigbird", "performer", "linformer", "lsh"] = "full"
+    # a token attends to this many tokens, itself included (encoder: on each side); None: to all, window: 128
     window: int | None = None
+    # bigbird: tokens in a block; lsh: tokens of its bucket that a token meets; None: 64
+    block: int | None = None
+    random_blocks: int | None = None  # bigbird: random blocks that each block draws; None: 3
+    features: int | None = None  # performer: random features of a head; None: 256
+    redraw: int | None = None  # performer: new features after so many training passes; None: never
+    projected: int | None = None  # linformer: keys and values after the projection; None: 64
+    # lsh: buckets, an even number; None: one for each block of the context, 64 at most
+    buckets: int | None = None
+    rounds: int | None = None  # lsh: rounds of hashing; None: 4
+    attention_seed: int | None = None  # seed of what an attention draws at random; None: 0
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
     embedding_norm: bool = False  # a norm after embedding and position, as in BERT
     # multiply embeddings by √dim, so that an added position does not dominate them
     embedding_scale: bool = False
+    # how scores become weights: sparsemax and entmax give most tokens no weight at all
+    weights: Literal["softmax", "sparsemax", "entmax"] = "softmax"
     # add learned vectors for n-grams of up to this many tokens: faster training; 1: none
     ngrams: int = 1
     zero_start: bool = False  # blocks start as the identity: faster training
@@ -79,9 +93,7 @@ class SequenceConfig:
         check_sizes(self)
         check_names(self)
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
-        check_whole(
-            self, *(name for name in ("kv_heads", "hidden", "window") if getattr(self, name) is not None)
-        )
+        check_whole(self, *(name for name in ("kv_heads", "hidden") if getattr(self, name) is not None))
         check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
         check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
@@ -90,6 +102,7 @@ class SequenceConfig:
             )
         check_dropout(self)
         check_position(self, POSITIONS)
+        check_attention(self)
 
 
 POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
@@ -149,6 +162,8 @@ def make_stack(
         hidden=config.hidden,
         qk_norm=config.qk_norm,
         dropout=config.dropout,
+        approximate=make_approximation(config),
+        weights=WEIGHTS[config.weights],
     )
     if not config.offset:
         for part in stack.modules():
@@ -167,6 +182,10 @@ def check_memory(config: Any) -> None:
         raise RegardError(f"memory must be a whole number from 0 on, got {config.memory!r}")
     if config.memory == 0:
         return
+    if config.attention not in ("full", "window"):
+        raise RegardError(
+            f"memory={config.memory} is read by exact attention, got attention={config.attention}; use full or window"
+        )
     with torch.device("meta"), OnlyShapes():
         bias = BIASES[config.bias](config)
         each = bias if bias is None or isinstance(bias, Bias) else bias()
@@ -194,13 +213,7 @@ class SequenceModel(nn.Module):
         if config.ngrams > 1:
             self.ngrams = NGrams(config.vocab, width, config.ngrams)
         self.stack = make_stack(config, position)
-        if config.window is None:
-            near = None
-        else:
-            near = Window(config.window - 1)
-        self.mask: Mask | None = near
-        if config.causal:
-            self.mask = Causal() if near is None else Causal() & near
+        self.mask: Mask | None = make_mask(config)
 
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.attention.approximate.approximation import Approximation, is_causal
 from regard.attention.attend import attend
 from regard.attention.biases import Bias
 from regard.attention.cache import Cache, WindowCache
@@ -12,6 +13,7 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Padding
 from regard.attention.places import Where
 from regard.attention.positions import Nothing, Position
+from regard.attention.weights import Weights
 from regard.errors import RegardError
 from regard.nn.linear import Linear
 from regard.nn.norm import RMSNorm
@@ -29,7 +31,8 @@ class Attention(nn.Module):
     It holds the projections only. What tells order (mask, bias, position, where) comes with each call, as for
     `attend`, so the layer itself is permutation-equivariant. `kv_heads` < `heads` shares keys and values
     among groups of heads. `qk_norm` gives queries and keys a fixed length times a learned scale, so that
-    scores cannot grow without bound.
+    scores cannot grow without bound. `approximate` takes the place of `attend`, `weights` that of
+    softmax.
     """
 
     keeps = EVERYTHING
@@ -44,6 +47,8 @@ class Attention(nn.Module):
         qk_norm: bool = False,
         dropout: float = 0.0,
         offset: bool = True,
+        approximate: Approximation | None = None,
+        weights: Weights | None = None,
     ) -> None:
         super().__init__()
         if kv_heads is None:
@@ -62,7 +67,7 @@ class Attention(nn.Module):
         self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, dropout
         self.memory_dim = dim if memory_dim is None else memory_dim
         self.to_q = Linear(dim, heads * channels, bias=offset)
-        self.to_k = Linear(self.memory_dim, kv_heads * channels, bias=offset)
+        self.to_k: nn.Module = Linear(self.memory_dim, kv_heads * channels, bias=offset)
         self.to_v = Linear(self.memory_dim, kv_heads * channels, bias=offset)
         self.mix = Linear(heads * channels, dim, bias=offset)
         if qk_norm:
@@ -71,6 +76,14 @@ class Attention(nn.Module):
         else:
             self.norm_q = nn.Identity()
             self.norm_k = nn.Identity()
+        self.approximate, self.weights = approximate, weights
+        if approximate is not None and approximate.shares_keys:
+            if kv_heads != heads:
+                raise RegardError(
+                    f"{approximate.name} makes keys of the queries, so kv_heads must be heads={heads}, got "
+                    f"kv_heads={kv_heads}"
+                )
+            self.to_k, self.norm_k = nn.Identity(), nn.Identity()
 
     def project(self, memory: Tensor, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory, which `forward` takes in its stead: for one that is read again and
@@ -102,6 +115,16 @@ class Attention(nn.Module):
         With a cache, x holds the new tokens only, and `where` and `real` are theirs. The last `asks` tokens
         only ask: they attend to the others, and nobody attends to them (`where` and `real` are of all n).
         """
+        if self.approximate is not None:
+            if memory is not None or bias is not None or isinstance(where, tuple):
+                raise RegardError(
+                    f"{self.approximate.name} is self-attention over one sequence and takes no bias; "
+                    f"use exact attention for a memory or a bias"
+                )
+            out = self._approximate(
+                self.approximate, zero_padding(x, real), mask, position, where, real, cache
+            )
+            return self.mix(out.transpose(1, 2).flatten(2))
         if memory is None:
             x = zero_padding(x, real)
         b, n, _ = expect(x, "b n d", name="x", d=self.dim)
@@ -136,8 +159,34 @@ class Attention(nn.Module):
                 assert isinstance(where, tuple)
                 where = (here, where[1])
         dropout = self.dropout if self.training else 0.0
-        out = attend(q, k, v, mask=mask, bias=bias, where=where, dropout=dropout)
+        out = attend(q, k, v, mask=mask, bias=bias, where=where, dropout=dropout, weights=self.weights)
         return self.mix(out.transpose(1, 2).flatten(2))  # b n d
+
+    def _approximate(
+        self,
+        approximate: Approximation,
+        x: Tensor,
+        mask: Mask | None,
+        position: Position,
+        where: Tensor | None,
+        real: Tensor | None,
+        cache: Cache | None,
+    ) -> Tensor:
+        """What `attend` would give, or nearly.   b n d -> b h n c"""
+        b, n, _ = expect(x, "b n d", name="x", d=self.dim)
+        first = 0
+        if cache is not None:
+            first, where = cache.count, cache.upcoming(b, n, x.device, where, real)
+        q = self.to_q(x).unflatten(-1, (self.heads, -1))  # b n h c
+        if approximate.shares_keys:
+            v = self.to_v(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            k = q = position.turn(self.norm_q(q).to(v.dtype).transpose(1, 2), where, first)
+        else:
+            k, v = self._project(x)
+            q = position.turn(self.norm_q(q).to(v.dtype).transpose(1, 2), where, first)
+            k = position.turn(k, where, first)
+        causal = is_causal(mask, approximate.name)
+        return approximate(q, k, v, causal=causal, where=where, real=real, cache=cache)
 
 
 def _places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, int]:

@@ -7,11 +7,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.attention.approximate.approximation import Approximation
 from regard.attention.biases import Bias
 from regard.attention.cache import Cache
 from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
 from regard.attention.positions import Nothing, Position
+from regard.attention.weights import Weights
 from regard.errors import RegardError
 from regard.nn.attention import Attention
 from regard.nn.drop_path import depth_schedule, with_branch
@@ -111,6 +113,8 @@ class Block(nn.Module):
         alpha: float = 1.0,
         dropout: float = 0.0,
         drop_path: float = 0.0,
+        approximate: Approximation | None = None,
+        weights: Weights | None = None,
     ) -> None:
         super().__init__()
         if norm not in NORMS or placement not in PLACEMENTS:
@@ -124,8 +128,13 @@ class Block(nn.Module):
                 return Pre(NORMS[norm](dim), f, dropout, drop_path)
             return Post(NORMS[norm](dim), f, dropout, drop_path, alpha if placement == "deepnorm" else 1.0)
 
-        heads_and_more: dict[str, Any] = {"kv_heads": kv_heads, "qk_norm": qk_norm, "dropout": dropout}
-        self.attention = around(Attention(dim, heads, **heads_and_more))
+        heads_and_more: dict[str, Any] = {
+            "kv_heads": kv_heads,
+            "qk_norm": qk_norm,
+            "dropout": dropout,
+            "weights": weights,
+        }
+        self.attention = around(Attention(dim, heads, approximate=approximate, **heads_and_more))
         self.cross: nn.Module | None = None
         if memory_dim is not None:
             self.cross = around(Attention(dim, heads, memory_dim=memory_dim, **heads_and_more))
@@ -184,8 +193,8 @@ class Stack(nn.Module):
     `position` acts once on the tokens and in every block on queries and keys. `bias` is shared by all blocks,
     as T5's is; a function that makes one gives each block its own, as Shaw's has. Padded tokens (`real`
     False) may hold anything. With a Concatenated position x comes without the channels that it adds.
-    `drop_path` is that of the last block, less the higher up (see `with_branch`). `options` are those of
-    Block.
+    `drop_path` is that of the last block, less the higher up (see `with_branch`). `approximate` makes what takes
+    the place of exact self-attention in the block of a number. `options` are those of Block.
     """
 
     def __init__(
@@ -201,6 +210,7 @@ class Stack(nn.Module):
         across: int | None = None,
         memory_dim: int | None = None,
         drop_path: float = 0.0,
+        approximate: Callable[[int], Approximation] | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -224,9 +234,10 @@ class Stack(nn.Module):
                 alpha=alpha,
                 memory_dim=memory_dim,
                 drop_path=share,
+                approximate=None if approximate is None else approximate(i),
                 **options,
             )
-            for share in depth_schedule(drop_path, depth)
+            for i, share in enumerate(depth_schedule(drop_path, depth))
         )
         if placement == "pre":
             self.norm: nn.Module = NORMS[norm](dim)
@@ -250,9 +261,21 @@ class Stack(nn.Module):
         return self.bias
 
     @property
+    def approximation(self) -> Approximation | None:
+        """What takes the place of exact self-attention, in the first block; None: nothing does."""
+        found: Approximation | None = self.blocks[0].attention.f.approximate  # type: ignore[union-attr, assignment]
+        return found
+
+    @property
     def keeps(self) -> Group:
         """What survives position and bias; a mask given to `forward` comes on top."""
-        return kept_by(self.position, self.bias_of(0))
+        approximate = self.approximation
+        if approximate is None:
+            return kept_by(self.position, self.bias_of(0))
+        # it sees turned queries and keys one by one, and not the angle between them
+        if self.position.turns:
+            return Trivial()
+        return self.position.keeps & approximate.keeps
 
     def forward(
         self,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention.cache import Cache
-from tests.models.sequences import CONTEXT, PARTS, B, N, decoder, gap, some_tokens
+from tests.models.sequences import CAUSAL_ATTENTIONS, CONTEXT, PARTS, B, N, decoder, gap, some_tokens
 
 TOLERANCE = 1e-5
 ALL = [{"position": position, "bias": bias, "ngrams": 3, "kv_heads": 1} for position, bias in PARTS]
@@ -141,3 +141,45 @@ def test_words_of_errors():
         decoder()(some_tokens(), caches=[Cache(), Cache()])
     with pytest.raises(ValueError, match="cache.*4 tokens.*14"):
         decoder()(some_tokens(), caches=decoder().caches(4))
+
+
+# ── every attention ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", CAUSAL_ATTENTIONS.values(), ids=CAUSAL_ATTENTIONS)
+def test_every_attention_goes_step_by_step(how):
+    model, tokens = decoder(**how), some_tokens()
+    with torch.no_grad():
+        whole = model(tokens)
+    for chunks in ([1] * N, [5, 4, N - 9], [N - 2, 1, 1]):
+        assert gap(stepwise(model, tokens, chunks, model.caches()), whole) < 1e-10
+
+
+@pytest.mark.parametrize("how", CAUSAL_ATTENTIONS.values(), ids=CAUSAL_ATTENTIONS)
+@torch.no_grad()
+def test_every_attention_takes_rows_of_different_length_and_new_rows(how):
+    model, tokens, lengths = decoder(**how), some_tokens(), (6, 4, 1)
+    prompt, real = torch.full((B, 6), -1), torch.zeros(B, 6, dtype=torch.bool)
+    for i, length in enumerate(lengths):
+        prompt[i, 6 - length :], real[i, 6 - length :] = tokens[i, :length], True
+    caches = model.caches()
+    model(prompt, real=real, caches=caches)
+    rows = [2, 0, 0, 1, 2]  # as a beam search goes on
+    caches.take(torch.tensor(rows))
+    more = some_tokens(len(rows), 2, seed=4)
+    later = torch.cat([model(more[:, i : i + 1], caches=caches) for i in range(2)], 1)
+    for i, row in enumerate(rows):
+        alone = model(torch.cat((tokens[row, : lengths[row]], more[i]))[None])[0]
+        assert gap(later[i], alone[lengths[row] :]) < 1e-10
+
+
+@torch.no_grad()
+def test_the_cache_of_a_performer_does_not_grow():
+    model, tokens = decoder(**CAUSAL_ATTENTIONS["performer"]), some_tokens()
+    sizes = []
+    caches = model.caches()
+    for i in range(N):
+        model(tokens[:, i : i + 1], caches=caches)
+        sizes.append(sum(x.numel() for cache in caches for x in cache.store.values()))
+    assert len(set(sizes)) == 1
+    assert caches[0].store["state"].shape == (B, 2, 8, 8 + 1)

@@ -71,7 +71,7 @@ def test_pieces_are_one_pass_under_the_mask_they_have(position, bias, options):
         assert gap(in_pieces(model, tokens, model.memories(N)), model(tokens)) < 1e-12
 
 
-def stopped_at_segments(q, k, v, *, mask=None, bias=None, where=None, dropout=0.0):
+def stopped_at_segments(q, k, v, *, mask=None, bias=None, where=None, dropout=0.0, weights=None):
     """Attention of a whole sequence, segment after segment, whose keys of earlier segments have no gradients."""
     outs, allowed = [], seen_by(MEMORY)
     for start in range(0, N, SEGMENT):
@@ -165,6 +165,8 @@ def test_absolute_places_are_refused(position, bias):
     with pytest.raises(ValueError, match=f"memory=8.*relative.*position={position}.*bias={bias}") as error:
         DecoderConfig(**SMALL, position=position, bias=bias, memory=MEMORY)
     assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="memory=8.*attention=bigbird"):
+        DecoderConfig(vocab=5, memory=8, attention="bigbird")
     with pytest.raises(ValueError, match="memory.*relative"):
         decoder(position=position, bias=bias).memories(4)
 

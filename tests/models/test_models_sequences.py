@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention import kernels
 from regard.config import from_json, to_json
+from regard.models.attentions import OPTIONS, WEIGHTS
 from regard.models.cost import cost
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import POOLS, Encoder, EncoderConfig
@@ -40,6 +41,27 @@ OTHER = {
     "pool": "max",
     "ngrams": 3,
     "memory": 4,
+    "attention": "performer",
+    "weights": "sparsemax",
+    "block": 2,
+    "random_blocks": 0,
+    "features": 8,
+    "projected": 3,
+    "buckets": 4,
+    "rounds": 1,
+    "redraw": 1,
+    "attention_seed": 5,
+}
+# what an option needs to be one
+NEEDS = {
+    "block": {"attention": "bigbird", "random_blocks": 1},
+    "random_blocks": {"attention": "bigbird", "block": 2},
+    "features": {"attention": "performer"},
+    "redraw": {"attention": "performer"},
+    "projected": {"attention": "linformer"},
+    "buckets": {"attention": "lsh", "block": 1},
+    "rounds": {"attention": "lsh", "block": 1, "buckets": 4},
+    "attention_seed": {"attention": "performer"},
 }
 
 
@@ -55,6 +77,9 @@ def test_every_option_does_something(cls, option):
         config = replace(config, classes=4)
     if option == "context":
         config = replace(config, position="learned")
+    if option == "projected" and cls is Decoder:
+        return
+    config = replace(config, **NEEDS.get(option, {}))
     changed = replace(config, **{option: OTHER.get(option, not getattr(config, option))})
     one, two = (fingerprint(cls, c) for c in (config, changed))
     assert one[0] != two[0] or not torch.equal(one[1], two[1])
@@ -82,6 +107,8 @@ def test_each_name_has_its_object():
         "placement": PLACEMENTS,
         "mlp": MLPS,
         "pool": POOLS,
+        "attention": OPTIONS,
+        "weights": WEIGHTS,
     }
     hints = get_type_hints(EncoderConfig)
     assert {name: set(get_args(hints[name])) for name in tables} == {
@@ -143,6 +170,30 @@ def test_a_config_comes_back_from_json(config):
     ],
 )
 def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        DecoderConfig(**SMALL | wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"attention": "linformer"}, "linformer.*causal.*performer.*encoder"),
+        ({"features": 8}, "features=8.*performer.*attention=full"),
+        ({"attention": "lsh", "features": 8}, "features=8.*performer.*attention=lsh"),
+        ({"attention": "performer", "window": 8}, "window=8.*full or window.*attention=performer"),
+        ({"attention": "performer", "features": 0}, "features.*DecoderConfig.*0"),
+        ({"attention": "performer", "redraw": 2.5}, "redraw.*DecoderConfig.*2.5"),
+        ({"attention": "performer", "bias": "alibi"}, "performer.*bias=alibi.*full"),
+        ({"attention": "lsh", "bias": "relative"}, "lsh.*bias=relative"),
+        ({"attention": "lsh", "buckets": 3}, "buckets.*even.*3"),
+        ({"attention": "lsh", "heads": 2, "kv_heads": 1}, "lsh.*kv_heads.*heads=2.*kv_heads=1"),
+        ({"attention": "performer", "weights": "entmax"}, "weights=entmax.*attention=performer"),
+        ({"attention": "performr"}, "attention.*'performr'.*'performer'"),
+        ({"attention": "bigbird", "block": 0}, "block.*DecoderConfig.*0"),
+        ({"attention": "bigbird", "random_blocks": -1}, "random_blocks.*DecoderConfig.*-1"),
+    ],
+)
+def test_an_attention_says_what_does_not_go_with_it(wrong, words):
     with pytest.raises(ValueError, match=words):
         DecoderConfig(**SMALL | wrong)
 

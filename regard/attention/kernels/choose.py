@@ -22,7 +22,7 @@ from regard.attention.kernels.precision import HALF, native
 from regard.attention.kernels.reference import reference
 from regard.attention.kernels.stairs import LONGEST, stairs, suits
 from regard.attention.kernels.strips import constant, plan
-from regard.attention.kernels.tiled import BLOCK, tiled
+from regard.attention.kernels.tiled import block_size, tiled
 from regard.attention.terms import Terms
 
 # tokens up to which plain products beat SDPA in bfloat16 on a processor that has units for it
@@ -121,7 +121,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
         else:
             skips = ""
         return Choice("tiled", tiled, f"the bias is laid out strip by strip{skips}")
-    share = sum(strip.area for strip in plan(terms, 1, BLOCK)) / (constant(n) * constant(m))
+    share = sum(strip.area for strip in plan(terms, 1, block_size(terms))) / (constant(n) * constant(m))
     if share < 0.9 or n * m > LARGE:
         return Choice("tiled", tiled, f"{share:.0%} of the {pairs} pairs are in blocks that are not empty")
     return Choice("fused", fused, f"the mask leaves {share:.0%} of {pairs}: a dense matrix is best")

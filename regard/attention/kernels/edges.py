@@ -18,6 +18,8 @@ def declines(terms: Terms) -> str | None:
     """Why this kernel cannot do it, or None."""
     if not isinstance(terms.mask, Edges):
         return "it works along the edges of an Edges mask that stands alone"
+    if terms.weights is not None:
+        return f"it knows softmax, and not {type(terms.weights).__name__}"
     if terms.bias is not None:
         return f"{type(terms.bias).__name__} is laid out over all pairs"
     return None

@@ -20,6 +20,8 @@ SHORT_PASS = 128 * 128
 
 def refuses(terms: Terms) -> str | None:
     """Why SDPA would leave its fast path or cannot do it, or None."""
+    if terms.weights is not None:
+        return f"SDPA knows softmax, and not {type(terms.weights).__name__}"
     if terms.dropout:
         return "SDPA has no fused kernel with dropout"
     bias = terms.bias
@@ -87,7 +89,7 @@ def widens(q: Tensor, k: Tensor, v: Tensor) -> bool:
 def needs_no_matrix(terms: Terms) -> bool:
     """SDPA's own causal flag is aligned at the top left: it means ours only for as many queries as keys, or
     for one."""
-    if terms.bias is not None:
+    if terms.bias is not None or terms.weights is not None:
         return False
     if terms.mask is None:
         return True

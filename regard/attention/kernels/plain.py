@@ -26,7 +26,7 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     """Two matrix products in the dtype given, around a softmax in float32 at least.  -> b h n e"""
     bias, mask = terms.bias, terms.mask
     followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if terms.dropout or followed or (bias is not None and bias.gives_values):
+    if terms.dropout or followed or terms.weights is not None or (bias is not None and bias.gives_values):
         return by_definition(q, k, v, terms)
     if bias is None:
         added = None

@@ -29,7 +29,8 @@ def by_definition(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
 
 
 def attention_weights(q: Tensor, k: Tensor, terms: Terms) -> Tensor:
-    """w_i = softmax over allowed j of (scale·q_i·k_j + bias_ij), in float32 at least.  -> b h n m
+    """w_i = softmax (or what takes its place) over allowed j of (scale·q_i·k_j + bias_ij), in float32 at least.
+    -> b h n m
 
     A row with nothing allowed has zeros, and zero gradients.
     """
@@ -38,6 +39,8 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms) -> Tensor:
         scores = scores.float()
     if terms.bias is not None:
         scores = scores + terms.bias.scores(q, terms.here, terms.there).to(scores.dtype)
+    if terms.weights is not None:
+        return terms.weights(scores, None if terms.mask is None else terms.mask.tile(terms.here, terms.there))
     if terms.mask is None:
         return scores.softmax(-1)
     allowed = terms.mask.tile(terms.here, terms.there)

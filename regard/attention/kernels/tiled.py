@@ -30,6 +30,7 @@ from regard.attention.kernels.strips import (
 from regard.attention.terms import Terms
 
 BLOCK = 128  # rows and columns of a block; measured in benchmarks/attention.py
+FINEST = 32  # rows of a block at least, if a mask is the same within smaller blocks
 MOST = 2**23  # scores held at once where the reference computes a strip
 
 
@@ -43,10 +44,18 @@ def tiled(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         and refuses(terms) is None
     ):
         return _by_flash(q, k, v, terms)
-    strips = tuple(small_enough(plan(terms, h, BLOCK), b, MOST))
+    strips = tuple(small_enough(plan(terms, h, block_size(terms)), b, MOST))
     if torch.compiler.is_compiling():
         return _traced(q, k, v, strips, terms)
     return ReplayedStrips.apply(q, k, v, strips, terms, *bias_parameters(terms))
+
+
+def block_size(terms: Terms) -> int:
+    """Rows and columns of a block: those of the mask, where it has blocks of its own that are not too small."""
+    if terms.mask is None:
+        return BLOCK
+    grains = [part.grain for part in terms.mask.parts() if part.grain is not None and part.grain >= FINEST]
+    return min((BLOCK, *grains))
 
 
 def _by_flash(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
@@ -59,7 +68,7 @@ def _by_flash(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
             blocks = prune(blocks, q, k, terms, BLOCK)
         strips = tuple(cut(blocks, terms.here.count, terms.there.count, h, BLOCK, join=True))
     else:
-        strips = plan(terms, h, BLOCK)
+        strips = plan(terms, h, block_size(terms))
     return FlashStrips.apply(q, k, v, strips, Tiles(q, strips, terms)).to(given)
 
 

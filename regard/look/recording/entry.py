@@ -45,6 +45,9 @@ class Entry:
     # b h: which part of the weight lies on values that are alike, where the output says nothing of the weights
     alike: Tensor | None = field(default=None, repr=False)
     note: str | None = None
+    # what the weights are, where an approximation implies them: the output is their sum of the values, but they
+    # are no softmax over all tokens; None: they are the weights of attention itself
+    implied: str | None = None
     rows: tuple[int, ...] | None = None  # the numbers of the queries; None: all
     top: int | None = None
     source: Source | EdgeSource | None = field(default=None, repr=False)

@@ -6,12 +6,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.attention.approximate.linformer import Linformer
+from regard.attention.approximate.lsh import LSH
+from regard.attention.approximate.performer import Performer
 from regard.attention.attend import attend
 from regard.attention.edge_ops import Links, edge_dot, edge_softmax, edge_sum
 from regard.attention.edges import Edges
 from regard.attention.kernels.reference import attention_weights, heads_of
 from regard.attention.mix import StepwiseMix, mix, mixing
-from regard.attention.tap import Heard, Mixed
+from regard.attention.tap import Heard, Implied, Mixed
 from regard.attention.terms import Terms
 from regard.look.recording.edges import EdgeSource
 from regard.look.recording.proof import Proof
@@ -21,6 +24,9 @@ CODES = (
     attend.__code__,
     mix.__code__,
     StepwiseMix.__call__.__code__,
+    Performer.forward.__code__,
+    Linformer.forward.__code__,
+    LSH.forward.__code__,
 )  # what happens while these run is told by the tap, and must not be heard a second time
 
 
@@ -49,6 +55,18 @@ class Tapped(Source):
             more = bias.values(weights, terms.here, terms.there)
             return out + more, size + more.abs()
         return out, size
+
+
+class TappedImplied(Source):
+    """One call of an approximation, with the weights that it implies."""
+
+    def __init__(self, heard: Implied) -> None:
+        self.q, self.k, self.v, self.out, self.weigh = heard.q, heard.k, heard.v, heard.out, heard.weigh
+        (self.b, self.h, self.n, _), self.m = heard.q.shape, heard.k.shape[2]
+
+    def all_weights(self, rows: Rows) -> Tensor:
+        assert self.q is not None and self.k is not None
+        return self.weigh(wide(self.q[:, :, rows]), wide(self.k), rows)
 
 
 class TappedMix(Source):

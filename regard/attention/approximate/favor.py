@@ -1,0 +1,180 @@
+"""Σ_j φ(q_i)·φ(k_j) v_j, divided by Σ_j φ(q_i)·φ(k_j): over all j, or over j ≤ i by a blocked prefix sum.
+
+Features are made a block at a time and never kept: memory is linear in the length, and the gradient makes them once
+more. A column of ones beside the values gives the divisor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention.approximate.features import key_features, query_features, shift_of
+
+AHEAD = 128  # tokens of a block when tokens see the past only: within it all pairs are computed
+LEAST = 1e6  # times the smallest number: a divisor that is less has lost its digits
+BOTH = 512  # and when they see all: a block only keeps features few
+
+
+class Favor(torch.autograd.Function):
+    """q, k: scaled, b h n c   v: b h n e   omega: m c   seen: bool b n, False for padding   ->   b h n e"""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, causal: bool
+    ) -> Tensor:
+        state = v.new_zeros(*q.shape[:2], omega.shape[0], v.shape[-1] + 1)
+        if causal:
+            sums, _ = _read(q, k, v, omega, seen, state)
+        else:
+            sums = _read_all(q, k, v, omega, seen, state)
+        out, divisor = _divide(sums)
+        ctx.save_for_backward(q, k, v, omega, seen, out, divisor)
+        ctx.causal = causal
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, omega, seen, out, divisor = ctx.saved_tensors
+        # of the sums, with features of queries that are divided already: those times a key's are at most 1
+        grad = torch.cat((grad, -(grad * out).sum(-1, keepdim=True)), -1)
+        blocks = Blocks(q, k, v, omega, seen, divisor)
+        if ctx.causal:
+            dq = _grad_of_queries(blocks, grad)
+            dk, dv = _grad_of_the_past(blocks, grad)
+        else:
+            dq, dk, dv = _grad_of_all(blocks, grad)
+        return dq, dk, dv, None, None, None
+
+
+def read_on(
+    q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same for tokens after a past of which the sum is known, and the sum with them; no gradient."""
+    sums, state = _read(q, k, v, omega, seen, state)
+    return _divide(sums)[0], state
+
+
+def _divide(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """A token that sees nothing gets zeros, and gives no gradient.   b h n e+1 -> b h n e, b h n 1"""
+    divisor = sums[..., -1:]
+    divisor = divisor.masked_fill(divisor < LEAST * torch.finfo(sums.dtype).tiny, torch.inf)
+    return sums[..., :-1] / divisor, divisor
+
+
+class Blocks:
+    """Features and values of one block of tokens after another."""
+
+    def __init__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        omega: Tensor,
+        seen: Tensor | None,
+        divisor: Tensor | None = None,
+    ) -> None:
+        self.q, self.k, self.v, self.omega, self.seen, self.divisor = q, k, v, omega, seen, divisor
+        self.shift = shift_of(omega)
+
+    def parts(self, size: int, *, backwards: bool = False) -> Iterator[slice]:
+        n = self.q.shape[2]
+        starts = range(0, n, size)
+        for start in reversed(starts) if backwards else starts:
+            yield slice(start, min(start + size, n))
+
+    def queries(self, part: slice) -> Tensor:
+        found = query_features(self.q[:, :, part], self.omega, self.shift)
+        if self.divisor is None:
+            return found
+        return found.div_(self.divisor[:, :, part])
+
+    def keys(self, part: slice) -> Tensor:
+        found = key_features(self.k[:, :, part], self.omega, self.shift)
+        if self.seen is None:
+            return found
+        return found.mul_(self.seen[:, None, part, None])
+
+    def values(self, part: slice) -> Tensor:
+        return F.pad(self.v[:, :, part], (0, 1), value=1.0)
+
+    def nothing(self) -> Tensor:
+        """The sum over no tokens.   b h m e+1"""
+        return self.v.new_zeros(*self.q.shape[:2], self.omega.shape[0], self.v.shape[-1] + 1)
+
+    def grad_of_queries(self, grad: Tensor, features: Tensor) -> Tensor:
+        """Through the exponential. The largest exponent cancels."""
+        return grad.mul_(features) @ self.omega
+
+    def grad_of_keys(self, part: slice, grad: Tensor, features: Tensor) -> Tensor:
+        inner = grad.mul_(features)
+        return inner @ self.omega - self.k[:, :, part] * inner.sum(-1, keepdim=True)
+
+
+def _read_all(q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, state: Tensor) -> Tensor:
+    blocks = Blocks(q, k, v, omega, seen)
+    for part in blocks.parts(BOTH):
+        state = state + blocks.keys(part).mT @ blocks.values(part)
+    sums = v.new_empty(*v.shape[:3], v.shape[3] + 1)
+    for part in blocks.parts(BOTH):
+        sums[:, :, part] = blocks.queries(part) @ state
+    return sums
+
+
+def _read(
+    q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Each block: what it sees of the blocks before, and of itself."""
+    blocks = Blocks(q, k, v, omega, seen)
+    sums = v.new_empty(*v.shape[:3], v.shape[3] + 1)
+    for part in blocks.parts(AHEAD):
+        queries, keys, values = blocks.queries(part), blocks.keys(part), blocks.values(part)
+        sums[:, :, part] = (queries @ keys.mT).tril_() @ values + queries @ state
+        state = state + keys.mT @ values
+    return sums, state
+
+
+def _grad_of_queries(blocks: Blocks, grad: Tensor) -> Tensor:
+    """Once more from the beginning, with the sum over the past."""
+    dq, state = torch.empty_like(blocks.q), blocks.nothing()
+    for part in blocks.parts(AHEAD):
+        keys, values, above = blocks.keys(part), blocks.values(part), grad[:, :, part]
+        dfeatures = (above @ values.mT).tril_() @ keys + above @ state.mT
+        dq[:, :, part] = blocks.grad_of_queries(dfeatures, blocks.queries(part))
+        state = state + keys.mT @ values
+    return dq
+
+
+def _grad_of_the_past(blocks: Blocks, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """From the end, with the sum over those who look back."""
+    dk, dv, later = torch.empty_like(blocks.k), torch.empty_like(blocks.v), blocks.nothing()
+    for part in blocks.parts(AHEAD, backwards=True):
+        queries, keys, above = blocks.queries(part), blocks.keys(part), grad[:, :, part]
+        values = blocks.values(part)
+        dv[:, :, part] = ((keys @ queries.mT).triu_() @ above + keys @ later)[..., :-1]
+        dfeatures = (values @ above.mT).triu_() @ queries + values @ later.mT
+        dk[:, :, part] = blocks.grad_of_keys(part, dfeatures, keys)
+        later = later + queries.mT @ above
+    return dk, dv
+
+
+def _grad_of_all(blocks: Blocks, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    dq, dk, dv = torch.empty_like(blocks.q), torch.empty_like(blocks.k), torch.empty_like(blocks.v)
+    state, later = blocks.nothing(), blocks.nothing()
+    for part in blocks.parts(BOTH):
+        state = state + blocks.keys(part).mT @ blocks.values(part)
+    for part in blocks.parts(BOTH):
+        queries, above = blocks.queries(part), grad[:, :, part]
+        later = later + queries.mT @ above
+        dq[:, :, part] = blocks.grad_of_queries(above @ state.mT, queries)
+    for part in blocks.parts(BOTH):
+        keys = blocks.keys(part)
+        dv[:, :, part] = (keys @ later)[..., :-1]
+        dk[:, :, part] = blocks.grad_of_keys(part, blocks.values(part) @ later.mT, keys)
+    return dq, dk, dv

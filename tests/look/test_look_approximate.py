@@ -1,0 +1,66 @@
+"""What a recorder is told of approximations and of sparse weights: proved, and marked as what it is."""
+
+import pytest
+import torch
+
+from regard.look.record import record
+from tests.models.sequences import ATTENTIONS, CAUSAL_ATTENTIONS, N, decoder, encoder, some_tokens
+
+IMPLIED = ("performer", "linformer", "lsh")
+
+
+def recorded(model):
+    with torch.no_grad(), record(model) as seen:
+        out = model(some_tokens())
+    return seen, out
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_every_attention_is_recorded_and_proved(name):
+    model = encoder(torch.float32, **ATTENTIONS[name])
+    seen, out = recorded(model)
+    with torch.no_grad():
+        assert torch.equal(out, model(some_tokens()))  # watching changes nothing
+    assert len(seen.entries) == 2
+    for entry in seen:
+        assert entry.proved, entry.reason
+        assert (entry.implied is not None) == (name in IMPLIED)
+        weights = entry.weights
+        keys = 4 if name == "linformer" else N
+        assert weights.shape == (3, 2, N, keys)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, N))
+        if entry.implied is not None:
+            assert entry.implied in entry.note
+            assert entry.kind == ("cross" if name == "linformer" else "self")
+    assert "over projected keys" in (seen[0].implied or "") or name != "linformer"
+
+
+@pytest.mark.parametrize("name", CAUSAL_ATTENTIONS)
+def test_a_decoder_gives_the_future_no_weight(name):
+    seen, _ = recorded(decoder(torch.float32, **CAUSAL_ATTENTIONS[name]))
+    for entry in seen:
+        assert entry.proved, entry.reason
+        assert not entry.weights.triu(1).any()
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "entmax"])
+def test_sparse_weights_are_recorded_with_their_zeros(name):
+    model = encoder(torch.float32, **ATTENTIONS[name])
+    with torch.no_grad():  # larger scores, so that some keys have none
+        for block in model.stack.blocks:
+            block.attention.f.norm_q.scale.mul_(4)
+    seen, _ = recorded(model)
+    assert all(entry.proved and (entry.weights == 0).float().mean() > 0.2 for entry in seen)
+
+
+def test_a_planted_error_is_not_proved():
+    model = encoder(torch.float32, **ATTENTIONS["performer"])
+    layer = model.stack.blocks[0].attention.f.approximate
+    tell = layer._tell
+
+    def tell_wrongly(q, k, v, out, *more):
+        tell(q, k, v, out + 0.1, *more)
+
+    layer._tell = tell_wrongly
+    seen, _ = recorded(model)
+    assert not seen[0].proved and seen[1].proved
