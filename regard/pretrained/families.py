@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from regard.pretrained.bert import BERT, DISTILBERT, ROBERTA
 from regard.pretrained.family import Family
 from regard.pretrained.gpt2 import GPT2
 from regard.pretrained.gpt_neox import GPT_NEOX
 from regard.pretrained.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 
 FAMILIES: dict[str, Family] = {
-    family.model_type: family for family in (GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GPT_NEOX)
+    family.model_type: family
+    for family in (GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BERT, ROBERTA, DISTILBERT)
 }

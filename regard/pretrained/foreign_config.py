@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from regard.errors import RegardError
@@ -23,8 +23,9 @@ WITHOUT_EFFECT = frozenset(
 class ForeignConfig:
     """The keys of a config.json. Each is asked for once; at the end, `finish` names those that nobody asked for."""
 
-    def __init__(self, plain: Mapping[str, Any], where: str) -> None:
+    def __init__(self, plain: Mapping[str, Any], where: str, tensors: Iterable[str] = ()) -> None:
         self.plain, self.where = plain, where
+        self.tensors = frozenset(tensors)  # names of the weights that come with it
         self.left = set(plain) - WITHOUT_EFFECT
 
     def get(self, name: str, default: Any) -> Any:

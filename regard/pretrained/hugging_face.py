@@ -15,6 +15,7 @@ from regard.errors import RegardError, did_you_mean
 from regard.pretrained.families import FAMILIES
 from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ForeignConfig
+from regard.pretrained.labels import read_labels
 from regard.pretrained.names import Names
 from regard.pretrained.weights import Pretrained
 
@@ -42,11 +43,12 @@ def read_directory(path: files.PathLike) -> Pretrained:
     if not isinstance(plain, dict):
         raise RegardError(f"{path / 'config.json'} holds no settings of a model")
     family, predicts = find_family(plain, path)
-    theirs = ForeignConfig(plain, str(path / "config.json"))
+    tensors = _read_tensors(path)
+    theirs = ForeignConfig(plain, str(path / "config.json"), tensors)
     config = family.read(theirs, predicts)
     theirs.finish()
     names = family.names(config)
-    state, left_out = names.read(_read_tensors(path), str(path))
+    state, left_out = names.read(tensors, str(path))
     notes = []
     if left_out:
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
@@ -95,21 +97,6 @@ def _class_of(plain: Mapping[str, Any], family: Family) -> str:
     return next(iter(family.classes))
 
 
-def read_labels(plain: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of classes in their order: id2label of a config.json, which may leave out numbers for names."""
-    named = plain.get("id2label")
-    if not isinstance(named, dict) or not named:
-        count = plain.get("num_labels", 2)
-        return tuple(f"LABEL_{i}" for i in range(count if type(count) is int else 2))
-    try:
-        found = {int(key): str(label) for key, label in named.items()}
-    except ValueError as error:
-        raise RegardError(f"id2label of a config.json has keys that are no numbers: {list(named)[:3]}") from error
-    if sorted(found) != list(range(len(found))):
-        raise RegardError(f"id2label of a config.json must have the keys 0 to {len(found) - 1}")
-    return tuple(found[i] for i in range(len(found)))
-
-
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     """All tensors of a directory, from one file or from several."""
     found: dict[str, Tensor] = {}
@@ -143,7 +130,9 @@ def _weight_files(path: Path) -> list[Path]:
     if len(single) == 1:
         return single
     if single:
-        raise RegardError(f"{path} has {len(single)} safetensors files and no {INDEX} that says how they belong together")
+        raise RegardError(
+            f"{path} has {len(single)} safetensors files and no {INDEX} that says how they belong together"
+        )
     pickled = sorted(each.name for pattern in PICKLES for each in path.glob(pattern))
     if pickled:
         raise RegardError(
@@ -152,7 +141,9 @@ def _weight_files(path: Path) -> list[Path]:
     raise RegardError(f"{path} has no weights: there is no model.safetensors in it")
 
 
-def to_hugging_face(family: Family, config: Any, state: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def to_hugging_face(
+    family: Family, config: Any, state: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Their config.json and their tensors, for a config and the state of a model of ours."""
     name, plain = family.write(config)
     names: Names = family.names(config)

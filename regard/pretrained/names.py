@@ -118,7 +118,9 @@ def row(theirs: str, *ours: str, layout: Layout = SAME) -> Row:
     return Row(theirs, ours, layout)
 
 
-def linear(theirs: str, *ours: str, bias: bool = True, weight: Layout = SAME, joined: Layout = SAME) -> list[Row]:
+def linear(
+    theirs: str, *ours: str, bias: bool = True, weight: Layout = SAME, joined: Layout = SAME
+) -> list[Row]:
     """The weight and the bias of a linear map."""
     rows = [row(f"{theirs}.weight", *(f"{name}.weight" for name in ours), layout=weight)]
     if bias:
@@ -165,7 +167,7 @@ class Names:
                 f"{'; '.join(part for part in parts if part)}"
             )
         for copy, of in self.copies.items():
-            if copy in found and not torch.equal(found[copy], found[of]):
+            if copy in found and of in found and not torch.equal(found[copy], found[of]):
                 raise RegardError(
                     f"{where}: {copy} differs from {of}, but its configuration says that they are one; "
                     f"set tie_word_embeddings to false in its config.json"
@@ -202,7 +204,9 @@ class Names:
         body = [each.theirs for each in self.rows if each.theirs.startswith(self.prefix)]
         if not any(name.removeprefix(self.prefix) in found for name in body):
             return found
-        heads = {each.theirs for each in self.rows if not each.theirs.startswith(self.prefix)} | set(self.copies)
+        heads = {each.theirs for each in self.rows if not each.theirs.startswith(self.prefix)} | set(
+            self.copies
+        )
         return {name if name in heads else self.prefix + name: tensor for name, tensor in found.items()}
 
 

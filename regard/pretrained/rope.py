@@ -17,7 +17,9 @@ KNOWN = {
 }
 
 
-def read_rope(theirs: ForeignConfig, theta: str = "rope_theta", share: str = "partial_rotary_factor") -> dict[str, Any]:
+def read_rope(
+    theirs: ForeignConfig, theta: str = "rope_theta", share: str = "partial_rotary_factor"
+) -> dict[str, Any]:
     """Our options for what a config.json says of its rotary positions; `rotary_share` is the share of channels
     that turn. theta, share: what the family called them before rope_parameters"""
     given: dict[str, Any] = {}
@@ -49,7 +51,9 @@ def read_rope(theirs: ForeignConfig, theta: str = "rope_theta", share: str = "pa
         usual = 0.1 * math.log(factor) + 1
         amplitude = given.get("attention_factor")
         if amplitude is not None and not math.isclose(amplitude, usual, rel_tol=1e-6):
-            raise theirs.refuse("attention_factor", amplitude, f"that of yarn with factor {factor:g}: {usual:.6g}")
+            raise theirs.refuse(
+                "attention_factor", amplitude, f"that of yarn with factor {factor:g}: {usual:.6g}"
+            )
         found |= {
             "rope_low": float(given.get("beta_slow") or 1.0),
             "rope_high": float(given.get("beta_fast") or 32.0),

@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from regard import files
-from regard.pretrained.families import FAMILIES
-from regard.pretrained.hugging_face import read_directory, to_hugging_face
+from regard.pretrained.hugging_face import read_directory
+from tests.pretrained.theirs import check_round_trip, save_random
 
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 IDS = torch.randint(29, (2, 14), generator=torch.Generator().manual_seed(1))
 SIZES = {
@@ -34,10 +33,19 @@ CASES = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "gpt2 untied, relu": (
         "GPT2LMHeadModel",
-        GPT2 | {"tie_word_embeddings": False, "n_inner": 40, "activation_function": "relu", "layer_norm_epsilon": 1e-3},
+        GPT2
+        | {
+            "tie_word_embeddings": False,
+            "n_inner": 40,
+            "activation_function": "relu",
+            "layer_norm_epsilon": 1e-3,
+        },
     ),
     "llama": ("LlamaForCausalLM", SIZES),
-    "llama grouped, tied": ("LlamaForCausalLM", GROUPED | {"tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
+    "llama grouped, tied": (
+        "LlamaForCausalLM",
+        GROUPED | {"tie_word_embeddings": True, "rms_norm_eps": 1e-3},
+    ),
     "llama with biases": ("LlamaForCausalLM", SIZES | {"attention_bias": True, "mlp_bias": True}),
     "llama with biases of the mlp": ("LlamaForCausalLM", SIZES | {"mlp_bias": True}),
     "llama with wide heads": ("LlamaForCausalLM", GROUPED | {"head_dim": 10, "attention_bias": True}),
@@ -53,25 +61,22 @@ CASES = {
     "qwen2 windowed": ("Qwen2ForCausalLM", WINDOWED | {"use_sliding_window": True, "max_window_layers": 0}),
     "qwen3": ("Qwen3ForCausalLM", GROUPED | {"head_dim": 16, "tie_word_embeddings": True}),
     "qwen3 with biases": ("Qwen3ForCausalLM", GROUPED | {"head_dim": 6, "attention_bias": True}),
-    "gpt_neox": ("GPTNeoXForCausalLM", SIZES | {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.4}}),
+    "gpt_neox": (
+        "GPTNeoXForCausalLM",
+        SIZES
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.4}},
+    ),
     "gpt_neox one after the other": (
         "GPTNeoXForCausalLM",
-        SIZES | {"use_parallel_residual": False, "attention_bias": False, "hidden_act": "gelu_new", "num_attention_heads": 3},
+        SIZES
+        | {
+            "use_parallel_residual": False,
+            "attention_bias": False,
+            "hidden_act": "gelu_new",
+            "num_attention_heads": 3,
+        },
     ),
 }
-
-
-def save_random(name, options, folder, seed=0):
-    """A model of theirs with random weights, none of them zero or one, in a directory."""
-    cls = getattr(transformers, name)
-    torch.manual_seed(seed)
-    config = cls.config_class(bos_token_id=0, eos_token_id=1, pad_token_id=None, **options)
-    model = cls(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
-    model.save_pretrained(folder)
-    return model
 
 
 @pytest.fixture(scope="module", params=list(CASES))
@@ -92,13 +97,6 @@ def test_logits_are_theirs(pair):
 
 def test_it_goes_back_equal_to_the_bit(pair, tmp_path):
     model, found, folder = pair
-    plain, tensors = to_hugging_face(FAMILIES[found.origin], found.config, found.build().state_dict())
-    files.write_json(tmp_path / "config.json", plain)
-    files.write_tensors(tmp_path / "model.safetensors", tensors, metadata={"format": "pt"})
-    before = files.read_tensors(folder / "model.safetensors")
-    assert before.keys() == tensors.keys()
-    assert all(torch.equal(before[name], tensors[name]) for name in before)
-    again = type(model).from_pretrained(tmp_path).eval()
+    again = check_round_trip(found, folder, tmp_path)
     with torch.no_grad():
         torch.testing.assert_close(again(IDS).logits, model(IDS).logits, rtol=1e-6, atol=1e-6)
-    assert read_directory(tmp_path).config == found.config
