@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_whole
+from regard.models.checks import build_seeded, check_from_zero, check_whole
 from regard.models.masked_head import MaskedHead
 from regard.models.sequence_model import (
     POSITIONS,
@@ -45,8 +45,7 @@ class EncoderConfig(SequenceConfig):
         super().__post_init__()
         if self.classes is not None:
             check_whole(self, "classes")
-        if type(self.token_types) is not int or self.token_types < 0:
-            raise RegardError(f"token_types must be a whole number, 0 or more, got {self.token_types!r}")
+        check_from_zero(self, "token_types")
         if self.head == "transform" and self.mlp == "swiglu":
             raise RegardError("head='transform' has one activation, and mlp='swiglu' is none; use mlp='gelu'")
 

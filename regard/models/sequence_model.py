@@ -26,7 +26,14 @@ from regard.attention.rope_scaling import RopeScaling
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
 from regard.models.caches import Caches
-from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
+from regard.models.checks import (
+    check_dropout,
+    check_from_zero,
+    check_heads,
+    check_names,
+    check_position,
+    check_whole,
+)
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack
@@ -94,8 +101,7 @@ class SequenceConfig:
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
         check_whole(self, *(name for name in OPTIONAL_SIZES if getattr(self, name) is not None))
         check_whole(self, "rope_original")
-        if type(self.unused_places) is not int or self.unused_places < 0:
-            raise RegardError(f"unused_places must be a whole number, 0 or more, got {self.unused_places!r}")
+        check_from_zero(self, "unused_places")
         check_positive(
             self, "base", *(name for name in ("softcap", "eps") if getattr(self, name) is not None)
         )

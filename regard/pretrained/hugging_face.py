@@ -62,7 +62,7 @@ def read_directory(path: files.PathLike) -> Pretrained:
         labels=read_labels(plain) if predicts == "classes" else (),
         notes=tuple(notes),
         where=str(path),
-        more={"class": _class_of(plain, family)},
+        left_out=left_out,
     )
     found.check()
     return found

@@ -102,6 +102,16 @@ class Split:
         return torch.cat(tuple(ours))[None]
 
 
+class Flipped:
+    """The last row first: they count differences of places from the key, we from the query."""
+
+    def read(self, theirs: Tensor) -> tuple[Tensor, ...]:
+        return (theirs.flip(0),)
+
+    def write(self, ours: Sequence[Tensor]) -> Tensor:
+        return ours[0].flip(0)
+
+
 SAME = Same()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ class Pretrained:
     images: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     where: str = ""
-    more: dict[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()  # names of their tensors that the model does not need
 
     def check(self) -> None:
         """Raise unless each parameter of the model has a tensor of its shape, without NaN and infinity."""
