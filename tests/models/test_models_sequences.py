@@ -53,6 +53,7 @@ OTHER = {
     "head": "transform",
     "token_types": 2,
 }
+LLAMA3 = {"rope_scaling": "llama3", "rope_factor": 4.0, "rope_original": 20}
 # what an option needs to have an effect
 WITH = {
     "context": {"position": "learned"},
@@ -60,11 +61,10 @@ WITH = {
     "pool": {"classes": 4},
     "bag": {"classes": 4},
     "rope_scaling": {"rope_factor": 4.0},
-    **dict.fromkeys(("rope_factor",), {"rope_scaling": "linear"}),
-    **dict.fromkeys(
-        ("rope_original", "rope_low", "rope_high"),
-        {"rope_scaling": "llama3", "rope_factor": 4.0, "rope_original": 20},
-    ),
+    "rope_factor": {"rope_scaling": "linear"},
+    "rope_original": LLAMA3,
+    "rope_low": LLAMA3,
+    "rope_high": LLAMA3,
 }
 
 
@@ -337,4 +337,4 @@ def test_training_reaches_every_parameter():
 
 def test_sequence_config_is_what_both_share():
     encoders, both = ({field.name for field in fields(c)} for c in (EncoderConfig, SequenceConfig))
-    assert encoders - both == {"classes", "pool", "bag"}
+    assert encoders - both == {"classes", "pool", "bag", "head", "token_types"}
