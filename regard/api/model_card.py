@@ -24,7 +24,7 @@ def model_card(run: Run, plain: dict[str, Any]) -> str:
         f"# {run.path.resolve().name}",
         "",
     ]
-    lines += [f"A {run.config.kind} of regard {run.config.regard}, exported as {name}.", ""]
+    lines += [f"Kind: {run.config.kind} of regard {run.config.regard}, exported as {name}.", ""]
     if run.config.imported is not None:
         lines += [f"It began with weights of others, a model of the type {run.config.imported}.", ""]
     lines += [*_data(run), *_figures(run), *_laws(run)]

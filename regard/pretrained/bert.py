@@ -143,7 +143,8 @@ def read(variant: Variant, theirs: ForeignConfig, predicts: str) -> EncoderConfi
         eps=EPS if distilled else theirs.number("layer_norm_eps", EPS),
         token_types=types,
         classes=len(read_labels(theirs.plain)) if predicts == "classes" else None,
-        pool=variant.pool_kind if predicts == "classes" or (predicts == "features" and pooled) else "mean",
+        # a masked LM has none; it is what a classifier that starts from it will have
+        pool="mean" if predicts == "features" and not pooled else variant.pool_kind,
         head={"tokens": "transform", "features": "none", "classes": "linear"}[predicts],
         position="learned",
         norm="layernorm",

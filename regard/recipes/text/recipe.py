@@ -12,6 +12,7 @@ from torch import nn
 from regard.data import tokenizer as tokenizers
 from regard.errors import RegardError
 from regard.look.reader import Reader
+from regard.models.encoder import EncoderConfig
 from regard.pretrained.weights import Pretrained
 from regard.recipes.base import ExportFiles, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
@@ -142,9 +143,11 @@ class TextRecipe(Recipe):
         if body["position"] == "learned":
             context = min(settings.data.context, body["context"])
             settings = replace(settings, data=replace(settings.data, context=context))
-        if not getattr(settings.model, "bag", False):
+        if not isinstance(settings.model, EncoderConfig):
             return settings
-        return replace(settings, model=replace(settings.model, bag=False))
+        # the pool of a sentence encoder is the mean, whatever its file brings along
+        pool = "mean" if body["head"] == "none" else body["pool"]
+        return replace(settings, model=replace(settings.model, bag=False, pool=pool))
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         return predict(run, inputs)
