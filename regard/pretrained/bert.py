@@ -134,18 +134,19 @@ def read(variant: Variant, theirs: ForeignConfig, predicts: str) -> EncoderConfi
         theirs.require("pad_token_id", FIRST_PLACE - 1)
     pooled = any(name.endswith("pooler.dense.weight") for name in theirs.tensors)
     types = 0 if distilled else theirs.get("type_vocab_size", 2)
+    parts: dict[str, Any] = {name: theirs.whole(keys[name], sizes[name]) for name in sizes}
+    # a masked LM has no pool; it is what a classifier that starts from it will have
+    parts["pool"] = "mean" if predicts == "features" and not pooled else variant.pool_kind
+    parts["head"] = {"tokens": "transform", "features": "none", "classes": "linear"}[predicts]
     return EncoderConfig(
         vocab=theirs.whole("vocab_size", 50265 if unused else 30522),
         context=context - unused,
         unused_places=unused,
-        **{name: theirs.whole(keys[name], sizes[name]) for name in sizes},
+        **parts,
         mlp=theirs.choice(keys["mlp"], "gelu", ACTIVATIONS),
         eps=EPS if distilled else theirs.number("layer_norm_eps", EPS),
         token_types=types,
         classes=len(read_labels(theirs.plain)) if predicts == "classes" else None,
-        # a masked LM has none; it is what a classifier that starts from it will have
-        pool="mean" if predicts == "features" and not pooled else variant.pool_kind,
-        head={"tokens": "transform", "features": "none", "classes": "linear"}[predicts],
         position="learned",
         norm="layernorm",
         placement="post",
@@ -153,7 +154,7 @@ def read(variant: Variant, theirs: ForeignConfig, predicts: str) -> EncoderConfi
         qk_norm=False,
         offset=True,
         tied=True,
-    )  # type: ignore[arg-type]
+    )
 
 
 def write(variant: Variant, config: EncoderConfig) -> tuple[str, dict[str, Any]]:

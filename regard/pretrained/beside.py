@@ -47,7 +47,7 @@ def _with_images(found: Pretrained, path: Path) -> Pretrained:
         raise RegardError(f"{file} holds no settings")
     colours = found.config.colours
     if plain.get("do_normalize", True):
-        light = {"mean": plain.get("image_mean"), "deviation": plain.get("image_std")}
+        light: dict[str, Any] = {"mean": plain.get("image_mean"), "deviation": plain.get("image_std")}
     else:
         light = {"mean": [0.0] * colours, "deviation": [1.0] * colours}
     for name, value in light.items():

@@ -58,7 +58,7 @@ class ForeignConfig:
         if value not in accepted:
             raise self.refuse(name, value, f"only {' or '.join(repr(each) for each in accepted)}")
 
-    def choice(self, name: str, default: str, known: Mapping[str, str]) -> str:
+    def choice(self, name: str, default: str, known: Mapping[str, str]) -> Any:
         """A name of theirs as ours."""
         value = self.get(name, default)
         if not isinstance(value, str) or value not in known:

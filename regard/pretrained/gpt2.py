@@ -32,7 +32,7 @@ def read(theirs: ForeignConfig, predicts: str) -> DecoderConfig:
         norm="layernorm",
         qk_norm=False,
         offset=True,
-    )  # type: ignore[arg-type]
+    )
 
 
 def write(config: DecoderConfig) -> tuple[str, dict[str, Any]]:

@@ -36,7 +36,7 @@ def read(theirs: ForeignConfig, predicts: str) -> DecoderConfig:
         norm="layernorm",
         qk_norm=False,
         **rope,
-    )  # type: ignore[arg-type]
+    )
 
 
 def write(config: DecoderConfig) -> tuple[str, dict[str, Any]]:

@@ -52,7 +52,7 @@ def read(model_type: str, theirs: ForeignConfig, predicts: str) -> DecoderConfig
         mlp="swiglu",
         qk_norm=model_type == "qwen3",
         **rope,
-    )  # type: ignore[arg-type]
+    )
 
 
 # biases of queries, keys and values only; of the attention; of the MLP -> ours

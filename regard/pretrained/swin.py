@@ -44,7 +44,7 @@ def read(theirs: ForeignConfig, predicts: str) -> SwinConfig:
         ratio=int(ratio),
         mlp=theirs.choice("hidden_act", "gelu", {"gelu": "gelu", "relu": "relu"}),
         eps=theirs.number("layer_norm_eps", 1e-5),
-    )  # type: ignore[arg-type]
+    )
 
 
 def write(config: SwinConfig) -> tuple[str, dict[str, Any]]:

@@ -95,7 +95,7 @@ def read(variant: Variant, theirs: ForeignConfig, predicts: str) -> ViTConfig:
         placed=1 if variant.dino else 1 + registers,
         pool="class_and_mean" if variant.dino and predicts == "classes" else "class",
         position="learned",
-    )  # type: ignore[arg-type]
+    )
 
 
 def write(variant: Variant, config: ViTConfig) -> tuple[str, dict[str, Any]]:

@@ -109,7 +109,7 @@ class Recipe(ABC):
         """Settings to start from an earlier run. What others trained for long is changed in small steps."""
         if start.config.imported is None:
             return settings
-        careful = {"optimiser": "adamw", "lr": FINE_LR, "adam_lr": None, "momentum": None}
+        careful: dict[str, Any] = {"optimiser": "adamw", "lr": FINE_LR, "adam_lr": None, "momentum": None}
         return replace(settings, train=replace(settings.train, **careful))
 
     def export_files(self, run: Run) -> ExportFiles:

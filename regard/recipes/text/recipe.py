@@ -146,7 +146,7 @@ class TextRecipe(Recipe):
         if not isinstance(settings.model, EncoderConfig):
             return settings
         # the pool of a sentence encoder is the mean, whatever its file brings along
-        pool = "mean" if body["head"] == "none" else body["pool"]
+        pool: Any = "mean" if body["head"] == "none" else body["pool"]
         return replace(settings, model=replace(settings.model, bag=False, pool=pool))
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
