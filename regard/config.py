@@ -21,13 +21,15 @@ C = TypeVar("C")
 # too large is refused here, before anything is made of it. (What is too much together, models/memory.py refuses.)
 LARGEST: dict[str, int] = {
     **dict.fromkeys(("vocab", "vocabulary", "source_vocab", "source_vocabulary"), 2**24),
-    **dict.fromkeys(("context", "window", "points", "sample", "memory"), 2**22),
+    **dict.fromkeys(("context", "rope_original", "window", "points", "sample", "memory"), 2**22),
     **dict.fromkeys(("batch_tokens", "pairs", "bleu_pairs"), 2**22),
     "classes": 2**16,
     **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours", "edge_features"), 2**20),
-    **dict.fromkeys(("dim", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18),
+    **dict.fromkeys(
+        ("dim", "head_dim", "rotary_channels", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18
+    ),
     **dict.fromkeys(("depth", "depths", "decoder_depth", "blocks", "residual", "halve"), 512),
-    **dict.fromkeys(("heads", "kv_heads", "registers"), 1024),
+    **dict.fromkeys(("heads", "kv_heads", "registers", "placed", "unused_places", "token_types"), 1024),
     **dict.fromkeys(("colours", "channels", "patch", "after", "seeds", "spread", "farthest", "ratio"), 1024),
     **dict.fromkeys(("kernel", "last", "stride"), 64),
     **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "length", "top_k", "usual"), 2**20),

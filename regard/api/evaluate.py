@@ -14,7 +14,7 @@ from regard.recipes.base import recipe_of
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
 from regard.runs.locations import cache_folder
-from regard.runs.run import Run
+from regard.targets.imported import open_run
 
 
 def evaluate(
@@ -35,7 +35,7 @@ def evaluate(
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
     note  told what is being prepared, and the share that is done
     """
-    run = Run.open(path)
+    run = open_run(path)
     recipe, options = configure(recipe_of(run), options)
     if options and data is None:
         raise RegardError(
@@ -43,6 +43,8 @@ def evaluate(
         )
     run = read_differently(run, recipe, options)
     context = DataContext(cache=cache_folder(), note=note, old=run)
+    if run.config.imported is not None and run.config.origin is None and data is None:
+        raise RegardError(f"{run.path} holds weights of others and no data; give the data with --data")
     if run.config.given is not None and data is None:
         raise RegardError(
             f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; "

@@ -8,12 +8,13 @@ from torch import nn
 
 from regard.recipes.base import recipe_of
 from regard.runs.load import load_model
-from regard.runs.run import Run
+from regard.targets.imported import open_run
 
 
 def load(path: str | os.PathLike[str]) -> nn.Module:
-    """The model of a run, in eval mode; if it reads text, with its tokenizer as `model.tokenizer`."""
-    run = Run.open(path)
+    """The model of a run, of a Hugging Face directory or of a GGUF file, in eval mode; if it reads text, with
+    its tokenizer as `model.tokenizer`."""
+    run = open_run(path)
     if run.config.recipe is None:
         return load_model(run)
     return recipe_of(run).load(run)

@@ -17,6 +17,7 @@ from regard.recipes.answers import check_answers_file, is_answers_file, plain_ce
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
+from regard.targets.imported import open_run
 
 
 @speak_python
@@ -55,7 +56,7 @@ def iter_predictions(
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[Prediction]:
     """The same, each as soon as it is ready. A table or a sheet is written after the last."""
-    run = Run.open(path)
+    run = open_run(path)
     recipe, options = configure(recipe_of(run), options)
     run = read_differently(run, recipe, options)
     with ExitStack() as stack:

@@ -67,7 +67,7 @@ def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
         )
     body = {name: start.config.model[name] for name in _shared(recipe, settings, start)}
     model = configs.from_dict(type(settings.model), configs.to_dict(settings.model) | body)
-    return replace(settings, model=model)
+    return recipe.refine_start(replace(settings, model=model), start)
 
 
 def check_body(recipe: Recipe, settings: Settings, start: Run) -> None:

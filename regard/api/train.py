@@ -29,6 +29,7 @@ from regard.runs.locations import cache_folder, latest_run_path, new_run_path
 from regard.runs.lock import exclusive_lock
 from regard.runs.repeats import Repeats
 from regard.runs.run import Run, check_free
+from regard.targets.imported import open_run
 from regard.training import loop
 from regard.training.config import TrainConfig
 from regard.training.labels import check_labels
@@ -68,7 +69,7 @@ def train(
     model     the kind of model of a recipe ("decoder"), or a module
     task      of a module: "classify", "regress", "next token", or a function (model, batch) -> loss; of a recipe
               what --task takes ("permutation")
-    start     an earlier run to start from (fine-tuning)
+    start     an earlier run to start from (fine-tuning), or weights of others: a Hugging Face directory
     resume    go on with the run in `out`, exactly where it stopped
     options   dotted names of the recipe's settings, or those of TrainConfig for a module
     note      told what is being prepared, and the share that is done
@@ -114,7 +115,7 @@ def train(
     with scanning_once():
         place = new_run_path(recipe) if out is None else out
         check_free(place)  # before any work on data
-        origin = None if start is None else Run.open(start)
+        origin = None if start is None else open_run(start)
         what = data if path is None else path
         settings = resolve_defaults(found, what, found.choose_kind(model, task, what), wanted, origin)
         settings = apply_settings(settings, wanted)
@@ -145,7 +146,7 @@ def train_recipe(
         copy_weights(model, start)
     sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
     sections |= {"train": settings.train, "corpus": job.info, "unit": job.unit}
-    sections |= {} if start is None else {"from": str(start.path)}
+    sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
     sections |= {} if given is None else {"given": type(given).__name__}
     return _fit(new_run(out, sections), recipe, job, model, settings, observers, report, resume=False)
 

@@ -9,7 +9,7 @@ consecutive places from `first` on. A token without a place (NaN) is left as it 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.precision import HALF
 from regard.attention.places import spread
+from regard.attention.rope_scaling import NO_SCALING, RopeScaling
 from regard.errors import RegardError
 from regard.symmetry.groups import EVERYTHING, Group, Shifts, Trivial
 
@@ -147,11 +148,12 @@ class Sinusoidal(Code):
 
 class Learned(Code):
     """A vector for each of `length` places, learned: added to the token. Other places have none, and
-    raise."""
+    raise. The table begins with `unused` rows that no place reads, as RoBERTa's does."""
 
-    def __init__(self, length: int, dim: int) -> None:
+    def __init__(self, length: int, dim: int, unused: int = 0) -> None:
         super().__init__(dim)
-        self.table = nn.Parameter(torch.randn(length, dim) * 0.02)
+        self.unused = unused
+        self.table = nn.Parameter(torch.randn(unused + length, dim) * 0.02)
 
     def code(self, where: Tensor) -> Tensor:
         if where.is_floating_point():
@@ -159,15 +161,15 @@ class Learned(Code):
         else:
             rows = where.long()
         if where.device.type == "cpu" and not torch.compiler.is_compiling() and rows.numel():
-            low, high = int(rows.min()), int(rows.max())
-            if low < 0 or high >= len(self.table):
+            low, high, length = int(rows.min()), int(rows.max()), len(self.table) - self.unused
+            if low < 0 or high >= length:
                 raise RegardError(
-                    f"place {low if low < 0 else high} is outside the {len(self.table)} that were learned "
+                    f"place {low if low < 0 else high} is outside the {length} that were learned "
                     "(0 to "
-                    f"{len(self.table) - 1}); use a longer table, or Rotary, ALiBi or Sinusoidal, which "
+                    f"{length - 1}); use a longer table, or Rotary, ALiBi or Sinusoidal, which "
                     "have no end"
                 )
-        code = self.table[rows]
+        code = self.table[rows + self.unused]
         if where.is_floating_point():
             return code.masked_fill(where.isnan()[..., None], 0)
         return code
@@ -225,37 +227,69 @@ class Concatenated(Position):
         return torch.cat((x, code.expand(*x.shape[:-1], -1)), -1)
 
 
+class Spectrum(NamedTuple):
+    """The frequencies of a Rotary: base^(−2i/c), i from 0, perhaps made slower."""
+
+    base: float
+    scaling: RopeScaling = NO_SCALING
+
+    def frequencies(self, channels: int, device: torch.device) -> Tensor:
+        """c/2"""
+        return self.scaling.scale(_frequencies(channels, self.base, device), self.base)
+
+
 class Rotary(Position):
     """Pairs of channels of q and k turned by where·base^(−2i/c): scores then depend on where_i − where_j
     only.
 
     Pair i is (i, i + c/2), the two halves, or (2i, 2i + 1) with `interleaved=True`; other people's weights
     need the one they were trained with. With several axes each has an equal part of the channels, one after
-    another, and turns it by itself.
+    another, and turns it by itself. `turned` < channels turns the first of them and leaves the others, as
+    GPT-NeoX does. `scaling` makes turns slower for texts longer than those of the training.
     """
 
     keeps = Shifts()
     turns = True
 
     def __init__(
-        self, channels: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = False
+        self,
+        channels: int,
+        *,
+        axes: int = 1,
+        base: float = 10_000.0,
+        interleaved: bool = False,
+        turned: int | None = None,
+        scaling: RopeScaling = NO_SCALING,
     ) -> None:
         super().__init__()
-        _check_axes(channels, axes, "channels")
+        self.turned = channels if turned is None else turned
+        _check_axes(self.turned, axes, "channels")
+        if not 0 < self.turned <= channels:
+            raise RegardError(f"turned must be 1 to {channels}, the channels of a head, got {self.turned}")
         self.channels, self.axes, self.base, self.interleaved = channels, axes, base, interleaved
+        self.spectrum = Spectrum(base, scaling)
 
     def turn(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
-        b, _, n, c = x.shape
+        c = x.shape[-1]
         if c != self.channels:
             raise RegardError(f"Rotary was made for {self.channels} channels a head, got {c}")
+        if self.turned < c:
+            turned = self._turned(x[..., : self.turned], where, first)
+            return torch.cat((turned, x[..., self.turned :]), -1)
+        return self._turned(x, where, first)
+
+    def _turned(self, x: Tensor, where: Tensor | None, first: int) -> Tensor:
+        b, _, n, c = x.shape
         wide = torch.float32 if x.dtype in HALF else x.dtype
         if where is None and self.axes == 1 and not torch.compiler.is_compiling():
-            cos, sin = _consecutive_turns(first, n, c, self.base, x.device, wide, self.interleaved)
+            cos, sin = _consecutive_turns(first, n, c, self.spectrum, x.device, wide, self.interleaved)
         elif where is None or not _repeats(where):
-            cos, sin = turns_at(where, first, n, b, c, self.axes, self.base, x.device, wide, self.interleaved)
+            cos, sin = turns_at(
+                where, first, n, b, c, self.axes, self.spectrum, x.device, wide, self.interleaved
+            )
         else:
             cos, sin = _kept_turns(
-                where, where._version, n, b, c, self.axes, self.base, x.device, wide, self.interleaved
+                where, where._version, n, b, c, self.axes, self.spectrum, x.device, wide, self.interleaved
             )
         given = (x.to(wide), cos, sin, self.interleaved, self.axes)
         # (the way through autograd takes longer than the turn itself of a single token)
@@ -303,13 +337,16 @@ def _swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
 
 
 def _turns(
-    where: Tensor, channels: int, base: float, dtype: torch.dtype, interleaved: bool
+    where: Tensor, channels: int, spectrum: Spectrum, dtype: torch.dtype, interleaved: bool
 ) -> tuple[Tensor, Tensor]:
     """Cosine and signed sine for every channel.  b|1 n -> b|1 1 n c each"""
-    angles = where[:, None, :, None].to(_exact(where.device)) * _frequencies(channels, base, where.device)
+    angles = where[:, None, :, None].to(_exact(where.device)) * spectrum.frequencies(channels, where.device)
     if where.is_floating_point():
         angles = torch.nan_to_num(angles, nan=0.0)
-    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+    cos, sin = angles.cos(), angles.sin()
+    if spectrum.scaling.amplitude != 1.0:
+        cos, sin = cos * spectrum.scaling.amplitude, sin * spectrum.scaling.amplitude
+    cos, sin = cos.to(dtype), sin.to(dtype)
     axis = -1 if interleaved else -2
     return torch.stack((cos, cos), axis).flatten(-2), torch.stack((-sin, sin), axis).flatten(-2)
 
@@ -321,7 +358,7 @@ def turns_at(
     b: int,
     channels: int,
     axes: int,
-    base: float,
+    spectrum: Spectrum,
     device: torch.device,
     dtype: torch.dtype,
     interleaved: bool,
@@ -329,8 +366,8 @@ def turns_at(
     """`turns` at places given, with the channels of each axis one after another.   b|1 1 n c each"""
     places = coordinates(where, first, n, b, device, "Rotary", axes)
     if axes == 1:
-        return _turns(places, channels, base, dtype, interleaved)
-    each = [_turns(places[..., i], channels // axes, base, dtype, interleaved) for i in range(axes)]
+        return _turns(places, channels, spectrum, dtype, interleaved)
+    each = [_turns(places[..., i], channels // axes, spectrum, dtype, interleaved) for i in range(axes)]
     cos, sin = (torch.cat(parts, -1) for parts in zip(*each, strict=True))
     return cos, sin
 
@@ -349,14 +386,14 @@ def _kept_turns(
     b: int,
     channels: int,
     axes: int,
-    base: float,
+    spectrum: Spectrum,
     device: torch.device,
     dtype: torch.dtype,
     interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     """`turns_at` places that are this very tensor, of this version: what is written into it has another."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on
-        return turns_at(where, 0, n, b, channels, axes, base, device, dtype, interleaved)
+        return turns_at(where, 0, n, b, channels, axes, spectrum, device, dtype, interleaved)
 
 
 @lru_cache(maxsize=16)
@@ -364,11 +401,13 @@ def _consecutive_turns(
     first: int,
     n: int,
     channels: int,
-    base: float,
+    spectrum: Spectrum,
     device: torch.device,
     dtype: torch.dtype,
     interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     """`turns` for consecutive places, which every layer and every step asks for again."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on
-        return _turns(torch.arange(first, first + n, device=device)[None], channels, base, dtype, interleaved)
+        return _turns(
+            torch.arange(first, first + n, device=device)[None], channels, spectrum, dtype, interleaved
+        )

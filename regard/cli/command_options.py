@@ -153,5 +153,25 @@ class LookOptions:
             raise RegardError("--port is for a page that is served, and --out writes one; give one of them")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """PATH is a Hugging Face directory (config.json and safetensors) or a GGUF file. Known are GPT-2, Llama,
+    Mistral, Qwen2, Qwen3, GPT-NeoX, BERT, RoBERTa, DistilBERT, ViT, DeiT, DINOv2 and Swin. What cannot be
+    represented is refused by its name. Other commands take such a path, too, without an import.
+    """
+
+    out: str | None = None  # a new folder for the run
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """RUN is the folder of a run whose model Hugging Face knows, too: regard import made it, or its options are
+    those of such a model. The folder opens with from_pretrained of transformers, and gives the same logits.
+    """
+
+    to: Literal["hf"] = "hf"  # hf: Hugging Face's transformers
+    out: str | None = None  # a new folder for the files
+
+
 for _options in (CheckOptions, LookOptions):
     _options.__doc__ = cleandoc(str(_options.__doc__)).replace("{TARGET}", TARGET)

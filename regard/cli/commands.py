@@ -140,6 +140,7 @@ def train_as_asked(
     from regard.runs.locations import latest_run_path, new_run_path
     from regard.runs.repeats import Repeats
     from regard.runs.run import Run, check_free
+    from regard.targets.imported import open_run
     from regard.training.progress import watch
 
     data, kind, start, out = (given.get(name) for name in ("--data", "--model", "--from", "--out"))
@@ -163,7 +164,7 @@ def train_as_asked(
         settings = apply_settings(settings_of(run), {} if data is None else {"data.path": data})
         return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
     with scanning_once():
-        origin = None if start is None else Run.open(start)
+        origin = None if start is None else open_run(start)
         kind = recipe.choose_kind(kind, task, data)
         settings = resolve_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
         settings = options.read_settings(recipe, settings, words, program)
@@ -189,9 +190,9 @@ def generate(words: list[str]) -> int:
             f"regard generate takes one run first, got {path or 'none'}; see: regard generate --help"
         )
     from regard.recipes.base import recipe_of
-    from regard.runs.run import Run
+    from regard.targets.imported import open_run
 
-    run = Run.open(path)
+    run = open_run(path)
     recipe = recipe_of(run)
     if recipe.generate_options is None:
         raise RegardError(
@@ -402,9 +403,9 @@ def pop_recipe_options(command: str, words: list[str]) -> tuple[dict[str, Any], 
 
     from regard.cli import options
     from regard.recipes.base import recipe_of
-    from regard.runs.run import Run
+    from regard.targets.imported import open_run
 
-    cls = recipe_of(Run.open(words[0])).predict_options
+    cls = recipe_of(open_run(words[0])).predict_options
     if cls is None:
         return {}, words
     known = options.options_of(cls)

@@ -32,12 +32,18 @@ _SEGMENT = re.compile(r"[ \t\r\n]*+(?:\S++|[^\S \t\r\n]++[ \t\r\n]*+)*+")
 _WORD = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]++| ?[0-9]++| ?[^\sA-Za-z0-9]++|\s+(?!\S)|\s+", re.ASCII)
 
 
+FRAMED = "regard_framed"  # a key of tokenizer.json: the model expects the special tokens that it would add
+MASKS = ("[MASK]", "<mask>")
+
+
 class Subwords(Tokenizer):
     """A Hugging Face tokenizer, from the contents of its tokenizer.json. It adds no special tokens and does
-    not truncate."""
+    not truncate. With the key FRAMED it knows which ones its own file would add: `prefix` and `suffix`."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         package = _package()
+        framed = bool(data.get(FRAMED))
+        data = {key: value for key, value in data.items() if key != FRAMED}
         check_tokenizer(data)
         with calm("read it"):
             self._inner = package.Tokenizer.from_str(json.dumps(data))
@@ -55,6 +61,9 @@ class Subwords(Tokenizer):
         self._pieces = self._byte_pieces(vocabulary)
         self._by_segments = self._segments_stand_alone()
         self._memory: dict[str, tuple[int, ...]] = {}
+        self.mask = next((vocabulary[sign] for sign in MASKS if sign in vocabulary), None)
+        if framed:
+            self._find_frame()
 
     def encode(self, text: str) -> Array:
         try:
@@ -90,7 +99,20 @@ class Subwords(Tokenizer):
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
+        if self.prefix or self.suffix:
+            return {**self._data, FRAMED: True}
         return dict(self._data)
+
+    def _find_frame(self) -> None:
+        """The ids that the tokenizer's own file puts around a text."""
+        with calm("read it"):
+            bare = self._inner.encode("a", add_special_tokens=False).ids
+            whole = self._inner.encode("a", add_special_tokens=True).ids
+        count = len(bare)
+        starts = [i for i in range(len(whole) - count + 1) if whole[i : i + count] == bare]
+        if not starts:
+            raise RegardError("it changes a text when it adds special tokens, and not only around it")
+        self.prefix, self.suffix = tuple(whole[: starts[0]]), tuple(whole[starts[0] + count :])
 
     def _ids(self, text: str) -> Iterator[Iterable[int]]:
         """The ids of a text, part by part."""
@@ -140,7 +162,7 @@ class Subwords(Tokenizer):
         decoder = self._data.get("decoder") or {}
         if decoder.get("type") != "ByteLevel":
             return None
-        byte_of = {sign: byte for byte, sign in enumerate(_byte_signs())}
+        byte_of = {sign: byte for byte, sign in enumerate(byte_signs())}
         pieces = [b""] * self.size
         for text, id in vocabulary.items():
             if text in self._added or any(sign not in byte_of for sign in text):
@@ -204,7 +226,7 @@ def _chunks(texts: Iterable[str]) -> Iterator[str]:
             start = stop
 
 
-def _byte_signs() -> list[str]:
+def byte_signs() -> list[str]:
     """The character that byte-level vocabularies write for each byte: the byte itself if it is printable,
     otherwise a code point from 256 on."""
     seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}

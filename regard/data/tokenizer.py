@@ -55,6 +55,10 @@ class Tokenizer(ABC):
     name: str  # "characters", "bytes", "words", or the name of the algorithm: "bpe", "wordpiece", ...
     size: int  # ids are 0 ... size − 1
     unknown: int | None = None  # the id of unknown parts; None: there is none
+    mask: int | None = None  # the id of masked tokens, where the vocabulary has one
+    # ids that a model of others expects before and after each text
+    prefix: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -65,6 +69,15 @@ class Tokenizer(ABC):
     def encode(self, text: str) -> Array:
         """The ids of a text, as `dtype`. Unknown parts get the id `unknown`. If there is no such id, an error
         names the place."""
+
+    def frame(self, ids: Array, most: int | None = None) -> Array:
+        """The ids of a whole text with those that the model expects before and after; `most` in all."""
+        if not self.prefix and not self.suffix:
+            return ids
+        if most is not None:
+            ids = ids[: max(0, most - len(self.prefix) - len(self.suffix))]
+        parts = (self.prefix, ids, self.suffix)
+        return np.concatenate([np.asarray(part, dtype=self.dtype) for part in parts])
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | Array) -> str:

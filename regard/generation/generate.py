@@ -93,7 +93,8 @@ def generate_samples(
         tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None:
         raise RegardError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
-    reader = IncrementalDecoder(network, _prompt_ids(tokenizer, prompt), sampling.max_new)
+    ids = getattr(tokenizer, "size", None)
+    reader = IncrementalDecoder(network, _prompt_ids(tokenizer, prompt), sampling.max_new, ids)
 
     def stream() -> Stream:
         """Of what follows the prompt: between its last word and the next there may be a space."""
@@ -139,7 +140,8 @@ def check_generates(model: Any) -> None:
 def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
     """The ids of the prompt, at least one: an empty prompt is the beginning of a line, or else the first
     id."""
-    ids = [int(i) for i in tokenizer.encode(prompt)]
+    before = [int(i) for i in getattr(tokenizer, "prefix", ())]  # a model of others expects it
+    ids = [*before, *(int(i) for i in tokenizer.encode(prompt))]
     if not ids and not prompt:
         try:
             ids = [int(i) for i in tokenizer.encode("\n")]

@@ -16,11 +16,11 @@ class IncrementalDecoder:
 
     A model with `limit` is never shown more than that many tokens: when they are full, it forgets the older
     half and reads the rest again. Without `caches` it reads everything again at every step, and gives the
-    same.
+    same. `ids` are those that a tokenizer knows: a table of others may have rows to spare, which never come.
     """
 
-    def __init__(self, model: Any, prompt: Sequence[int], room: int) -> None:
-        self.model, self.room = model, room
+    def __init__(self, model: Any, prompt: Sequence[int], room: int, ids: int | None = None) -> None:
+        self.model, self.room, self.ids = model, room, ids
         self.limit: int | None = getattr(model, "limit", None)
         self.prompt = list(prompt)
         self.rows = [list(prompt)]  # all ids of each row, however old
@@ -80,7 +80,9 @@ class IncrementalDecoder:
         if training:
             self.model.eval()
         try:
-            logits = self.model(torch.tensor(rows, device=self.device), **how)[:, -1].double().cpu()
+            logits = (
+                self.model(torch.tensor(rows, device=self.device), **how)[:, -1, : self.ids].double().cpu()
+            )
         finally:
             if training:
                 self.model.train()

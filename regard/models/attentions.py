@@ -105,7 +105,7 @@ def _and(mask: Mask | None, other: Mask) -> Mask:
 
 def _performer(config: Any, layer: int) -> Approximation:
     return Performer(
-        config.dim // config.heads,
+        config.channels,
         option(config, "features"),
         redraw=config.redraw,
         seed=option(config, "attention_seed"),
@@ -119,7 +119,7 @@ def _linformer(config: Any, layer: int) -> Approximation:
 
 def _lsh(config: Any, layer: int) -> Approximation:
     return LSH(
-        config.dim // config.heads,
+        config.channels,
         buckets_of(config),
         near=option(config, "block"),
         rounds=option(config, "rounds"),

@@ -37,6 +37,14 @@ def check_whole(config: Any, *names: str) -> None:
             )
 
 
+def check_from_zero(config: Any, *names: str) -> None:
+    """Each named field is a whole number, 0 or more."""
+    for name in names:
+        value = getattr(config, name)
+        if type(value) is not int or value < 0:
+            raise RegardError(f"{name} must be a whole number, 0 or more, got {value!r}")
+
+
 def check_dropout(config: Any) -> None:
     """What it drops in training is a share, and not all."""
     for name in ("dropout", "drop_path"):

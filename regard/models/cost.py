@@ -36,11 +36,7 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
         "bytes": sum(p.numel() * p.element_size() for p in parameters),
         "forward_flops": forward,
         "training_flops": 3 * forward,
-        "cache_bytes": 2
-        * config.depth
-        * (config.kv_heads or config.heads)
-        * (config.dim // config.heads)
-        * bytes_each,
+        "cache_bytes": 2 * config.depth * (config.kv_heads or config.heads) * config.channels * bytes_each,
     }
 
 
@@ -94,7 +90,8 @@ def _seen(config: SequenceConfig, context: int) -> int:
 
 def _blocks(model: SequenceModel, keys: int) -> float:
     """Operations of all blocks for one token."""
-    stack, dim = model.stack, model.config.dim
+    stack, config = model.stack, model.config
+    dim = config.heads * config.channels  # of all heads
     maps = sum(2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear))
     tables = 0
     for i in range(len(stack.blocks)):

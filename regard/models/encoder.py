@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.checks import build_seeded, check_whole
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_from_zero, check_whole
+from regard.models.masked_head import MaskedHead
 from regard.models.sequence_model import (
     POSITIONS,
     Head,
@@ -19,7 +23,7 @@ from regard.models.sequence_model import (
 )
 from regard.nn.bag import BagOfNGrams
 from regard.nn.gate import Gate
-from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
+from regard.nn.pool import AttentionPool, ClassToken, FirstToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
 
@@ -29,7 +33,11 @@ class EncoderConfig(SequenceConfig):
     """An encoder: without `classes` a masked LM, with `classes` a classifier."""
 
     classes: int | None = None  # number of classes; None: predict tokens
-    pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier pools its tokens
+    # how a classifier pools its tokens; first: a layer on the first token, with tanh or relu, as in BERT
+    pool: Literal["mean", "max", "attention", "class", "first", "first_relu"] = "mean"
+    # without classes: logits by one matrix, or by one more layer before it, as in BERT; none: give the tokens
+    head: Literal["linear", "transform", "none"] = "linear"
+    token_types: int = 0  # learned vectors that tell parts of a text apart, as in BERT; 0: none
     # classes: add logits, through a learned gate, to a linear map of a bag of words and character n-grams
     bag: bool = False
 
@@ -37,6 +45,9 @@ class EncoderConfig(SequenceConfig):
         super().__post_init__()
         if self.classes is not None:
             check_whole(self, "classes")
+        check_from_zero(self, "token_types")
+        if self.head == "transform" and self.mlp == "swiglu":
+            raise RegardError("head='transform' has one activation, and mlp='swiglu' is none; use mlp='gelu'")
 
 
 POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
@@ -44,6 +55,13 @@ POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
     "max": lambda c: MaxPool(),
     "attention": lambda c: AttentionPool(c.dim, c.heads),
     "class": lambda c: ClassToken(c.dim - POSITIONS[c.position](c).widens),
+    "first": lambda c: FirstToken(c.dim, "tanh"),
+    "first_relu": lambda c: FirstToken(c.dim, "relu"),
+}
+HEADS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
+    "linear": Head,
+    "transform": MaskedHead,
+    "none": lambda c: nn.Identity(),
 }
 
 
@@ -62,13 +80,16 @@ class Encoder(SequenceModel):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.config = config
-        if config.classes is None:
-            self.pool = None
-        else:
+        self.pool: nn.Module | None = None
+        # without a head a model may bring its pool along, see `pooled`
+        if config.classes is not None or (config.head == "none" and config.pool.startswith("first")):
             self.pool = POOLS[config.pool](config)
+        self.types: nn.Parameter | None = None
+        if config.token_types:
+            self.types = nn.Parameter(torch.randn(config.token_types, config.dim) * 0.02)
         self.bag: BagOfNGrams | None = None
         if config.classes is None:
-            self.head = Head(config)
+            self.head = HEADS[config.head](config)
             return
         head = nn.Linear(config.dim, config.classes)
         self.head = head
@@ -84,6 +105,8 @@ class Encoder(SequenceModel):
         turned = isinstance(self.pool, ClassToken) and self.stack.position.turns
         if turned:
             return Trivial()
+        if isinstance(self.pool, FirstToken) and self.config.classes is not None:
+            return super().symmetry & self.pool.keeps
         return super().symmetry
 
     def forward(
@@ -93,10 +116,12 @@ class Encoder(SequenceModel):
         where: Tensor | None = None,
         real: Tensor | None = None,
         spelling: Tensor | None = None,
+        token_types: Tensor | None = None,
     ) -> Tensor:
         """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any
-        id; spelling: for the bag of n-grams, see there."""
-        x = self.features(tokens, where=where, real=real)
+        id; spelling: for the bag of n-grams, see there; token_types: b n, which part of a text each token
+        belongs to, None: all to the first."""
+        x = self.features(tokens, where=where, real=real, token_types=token_types)
         if isinstance(self.head, Head):
             return self.head(x, self.embed.weight)
         if self.bag is None:
@@ -108,20 +133,47 @@ class Encoder(SequenceModel):
         known = self.bag.predict(tokens, real, spelling)
         return self.gate.teach(bag, known, logits, tokens, real)
 
-    def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+    def features(
+        self,
+        tokens: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        token_types: Tensor | None = None,
+    ) -> Tensor:
         """What the head reads.   b n -> b n d, or b d for a classifier"""
         expect(tokens, "b n", name="tokens")
         if where is None:
             where = count_places(real)
-        x = self.embedded(tokens, where, real)
+        x = self.typed(self.embedded(tokens, where, real), token_types)
         if isinstance(self.pool, ClassToken):
             x, where, real = self.pool.add(x, where, real)
         x = self.stack(x, mask=self.mask, where=where, real=real)
-        if self.pool is None:
+        if self.pool is None or self.config.classes is None:
             return x
         if isinstance(self.pool, ClassToken):
             return x[:, 0]
+        if isinstance(self.pool, FirstToken):
+            return self.pool(x, real, where)
         return self.pool(x, real)
+
+    def typed(self, x: Tensor, token_types: Tensor | None) -> Tensor:
+        """The tokens, with the vectors of the parts they belong to.   b n d -> b n d"""
+        if self.types is None:
+            if token_types is not None:
+                raise RegardError("this model has no token types; leave token_types out")
+            return x
+        if token_types is None:
+            return x + self.types[0]
+        return x + F.embedding(token_types, self.types)
+
+    def pooled(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """What the pool of a model without a head gives for each text.   b n -> b d"""
+        if not isinstance(self.pool, FirstToken) or self.config.classes is not None:
+            raise RegardError("only a model with head='none' and pool='first' has a pool beside its tokens")
+        if where is None:
+            where = count_places(real)
+        return self.pool(self.features(tokens, where=where, real=real), real, where)
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:

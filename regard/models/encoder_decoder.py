@@ -42,7 +42,8 @@ class EncoderDecoderConfig(Seq2SeqConfig):
     base: float = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
-    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # activation inside the MLP
+    # activation inside the MLP
+    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] = "relu2"
     # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
     hidden: int | None = None
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
@@ -62,7 +63,7 @@ class EncoderDecoderConfig(Seq2SeqConfig):
             raise RegardError(
                 f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
             )
-        check_position(self, POSITIONS)
+        check_position(self.side(EncoderConfig, self.vocab, self.depth), POSITIONS)
 
     def side(self, cls: type[SequenceConfig], vocab: int, depth: int) -> Any:
         """The config of the encoder or of the decoder alone."""

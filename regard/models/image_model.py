@@ -11,11 +11,18 @@ from regard.symmetry.groups import Group, Trivial
 from regard.symmetry.roles import Roles
 
 
+def make_head(width: int, classes: int) -> nn.Module:
+    """Logits of classes from features; without classes, the features themselves.   b d -> b classes"""
+    if classes == 0:
+        return nn.Identity()
+    return nn.Linear(width, classes)
+
+
 class ImageModel(nn.Module):
     """The base of image classifiers. A subclass defines `features` and `head`, or its own `forward`."""
 
     config: Any  # with the fields classes, colours and size
-    head: nn.Linear
+    head: nn.Module
 
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None

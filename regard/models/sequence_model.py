@@ -21,11 +21,19 @@ from regard.attention.biases import ALiBi, Bias, Buckets, Relative
 from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
+from regard.attention.rope_scaling import RopeScaling
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
 from regard.models.attentions import WEIGHTS, check_attention, make_approximation, make_mask
 from regard.models.caches import Caches
-from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
+from regard.models.checks import (
+    check_dropout,
+    check_from_zero,
+    check_heads,
+    check_names,
+    check_position,
+    check_whole,
+)
 from regard.models.memory import OnlyShapes
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
@@ -33,7 +41,7 @@ from regard.nn.block import Stack, kept_by
 from regard.nn.embed import TokenEmbedding
 from regard.nn.linear import Shared
 from regard.nn.linear_cross_entropy import IGNORE, linear_cross_entropy
-from regard.nn.norm import NORMS
+from regard.nn.norm import NORMS, LayerNorm, RMSNorm
 from regard.symmetry.groups import Group, Shifts
 from regard.symmetry.roles import Roles, Stream
 
@@ -49,17 +57,32 @@ class SequenceConfig:
     heads: int = 4  # attention heads of each block
     # key and value heads, shared by groups of query heads; None: same as heads
     kv_heads: int | None = None
+    head_dim: int | None = None  # channels of each head; None: dim / heads
     # position encoding
     position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # added to the attention scores
     base: float = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
+    rotary_channels: int | None = None  # channels of each head that rotary turns; None: all
+    # slower rotary for texts longer than those of the training, by rope_factor
+    rope_scaling: Literal["none", "linear", "llama3", "yarn"] = "none"
+    rope_factor: float = 1.0  # how many times slower
+    rope_original: int = 8192  # llama3 and yarn: the context before it was made longer
+    # llama3 and yarn: channels that turn less often than this in that context are slowed in full
+    rope_low: float = 1.0
+    rope_high: float = 4.0  # and those that turn more often than this are left as they are
+    unused_places: int = 0  # rows of a learned position table before that of the first place, as in RoBERTa
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
-    placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
-    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # activation inside the MLP
+    eps: float | None = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
+    # where the norms are in a block; parallel: attention and MLP read the same tokens, as in GPT-NeoX
+    placement: Literal["pre", "post", "deepnorm", "parallel"] = "pre"
+    # activation inside the MLP
+    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] = "relu2"
     # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
     hidden: int | None = None
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
+    # which of them have one; usual: all or none, as offset says; attention, mlp and all: in swiglu, too
+    offsets: Literal["usual", "qkv", "attention", "mlp", "all"] = "usual"
     tied: bool = False  # the head shares the matrix of the embedding
     # which tokens a token attends to, or how it is approximated (see docs/long.md)
     attention: Literal["full", "window", "bigbird", "performer", "linformer", "lsh"] = "full"
@@ -93,9 +116,14 @@ class SequenceConfig:
         check_sizes(self)
         check_names(self)
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
-        check_whole(self, *(name for name in ("kv_heads", "hidden") if getattr(self, name) is not None))
-        check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
-        check_heads(self)
+        check_whole(self, *(name for name in OPTIONAL_SIZES if getattr(self, name) is not None))
+        check_whole(self, "rope_original")
+        check_from_zero(self, "unused_places")
+        check_positive(
+            self, "base", *(name for name in ("softcap", "eps") if getattr(self, name) is not None)
+        )
+        if self.head_dim is None:
+            check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise RegardError(
                 f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
@@ -104,19 +132,32 @@ class SequenceConfig:
         check_position(self, POSITIONS)
         check_attention(self)
 
+    @property
+    def channels(self) -> int:
+        """Of each head."""
+        return self.dim // self.heads if self.head_dim is None else self.head_dim
 
+    @property
+    def scaling(self) -> RopeScaling:
+        """That of rotary positions."""
+        return RopeScaling(
+            self.rope_scaling, self.rope_factor, self.rope_original, self.rope_low, self.rope_high
+        )
+
+
+OPTIONAL_SIZES = ("kv_heads", "head_dim", "rotary_channels", "hidden", "window")
 POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
     "none": lambda c: Nothing(),
     "sinusoidal": lambda c: Sinusoidal(c.dim, base=c.base),
-    "learned": lambda c: Learned(c.context, c.dim),
+    "learned": lambda c: Learned(c.context, c.dim, unused=c.unused_places),
     "concatenated": lambda c: Concatenated(
         Sinusoidal(2 * max(1, c.dim // 8), base=c.base)
     ),  # a quarter of the width
-    "rotary": lambda c: Rotary(c.dim // c.heads, base=c.base),
+    "rotary": lambda c: Rotary(c.channels, base=c.base, turned=c.rotary_channels, scaling=c.scaling),
 }
 BIASES: dict[str, Callable[[SequenceConfig], Bias | Callable[[], Bias] | None]] = {
     "none": lambda c: None,
-    "relative": lambda c: lambda: Relative(c.dim // c.heads),  # each block its own, as Shaw's has
+    "relative": lambda c: lambda: Relative(c.channels),  # each block its own, as Shaw's has
     "alibi": lambda c: ALiBi(c.heads),
     "buckets": lambda c: Buckets(c.heads, both_directions=not c.causal),  # shared by all blocks, as T5's is
 }
@@ -152,6 +193,7 @@ def make_stack(
         config.dim,
         config.heads,
         kv_heads=config.kv_heads,
+        channels=config.head_dim,
         position=Entrance(position, norm if config.embedding_norm else nn.Identity(), config.dropout),
         bias=BIASES[config.bias](config),
         norm=config.norm,
@@ -165,10 +207,11 @@ def make_stack(
         approximate=make_approximation(config),
         weights=WEIGHTS[config.weights],
     )
-    if not config.offset:
+    _set_offsets(stack, config)
+    if config.eps is not None:
         for part in stack.modules():
-            if isinstance(part, nn.Linear):
-                part.register_parameter("bias", None)
+            if isinstance(part, LayerNorm | RMSNorm):
+                part.eps = config.eps
     if config.zero_start:
         for name, parameter in stack.named_parameters():
             if ".mix." in name or ".down." in name:
@@ -196,6 +239,29 @@ def check_memory(config: Any) -> None:
             f"position={config.position} and bias={config.bias}; take position none with any bias, or rotary with "
             "bias none, alibi or buckets"
         )
+
+
+ATTENTION_MAPS, MLP_MAPS = ("to_q", "to_k", "to_v", "mix"), ("gate", "up", "down")
+OFFSETS: dict[str, tuple[str, ...]] = {
+    "qkv": ATTENTION_MAPS[:3],
+    "attention": ATTENTION_MAPS,
+    "mlp": MLP_MAPS,
+    "all": (*ATTENTION_MAPS, *MLP_MAPS),
+}
+
+
+def _set_offsets(stack: Stack, config: SequenceConfig) -> None:
+    """Biases for those linear maps that the config names, and for no other."""
+    for name, part in stack.named_modules():
+        if not isinstance(part, nn.Linear):
+            continue
+        wanted = config.offset and part.bias is not None
+        if config.offsets != "usual":
+            wanted = name.rpartition(".")[2] in OFFSETS[config.offsets]
+        if not wanted:
+            part.register_parameter("bias", None)
+        elif part.bias is None:
+            part.bias = nn.Parameter(torch.zeros(part.out_features))
 
 
 class SequenceModel(nn.Module):

@@ -21,10 +21,17 @@ from regard.attention.biases import Offsets
 from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
-from regard.config import check_sizes
+from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_dropout, check_names, check_patch, check_whole
-from regard.models.image_model import ImageModel
+from regard.models.checks import (
+    build_seeded,
+    check_dropout,
+    check_from_zero,
+    check_names,
+    check_patch,
+    check_whole,
+)
+from regard.models.image_model import ImageModel, make_head
 from regard.nn.attention import Attention
 from regard.nn.drop_path import depth_schedule, with_branch
 from regard.nn.linear import Linear
@@ -39,7 +46,7 @@ from regard.symmetry.roles import Roles
 class SwinConfig:
     """A Swin Transformer."""  # as the paper has it: the defaults are Swin-Tiny; recipes have their own
 
-    classes: int
+    classes: int  # 0: no head, the features themselves
     colours: int = 3  # channels of an image
     size: int = 224  # the sides of images in training; others are taken, too
     patch: int = 4  # the sides of a patch, in pixels
@@ -52,11 +59,15 @@ class SwinConfig:
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
     # stochastic depth: the share of images that skip the last block in training; earlier blocks less
     drop_path: float = 0.0
+    # what norms of the blocks and the last one add to the variance (others: 1e-5, as in Swin's own code)
+    eps: float | None = None
 
     def __post_init__(self) -> None:
         check_sizes(self)
         check_names(self)
-        check_whole(self, "classes", "colours", "size", "patch", "dim", "window", "ratio")
+        check_whole(self, "colours", "size", "patch", "dim", "window", "ratio")
+        check_from_zero(self, "classes")
+        check_positive(self, *(["eps"] if self.eps is not None else []))
         check_patch(self)
         if not all(isinstance(each, tuple | list) for each in (self.depths, self.heads)):
             raise RegardError(
@@ -267,7 +278,11 @@ class Swin(ImageModel):
         self.merges = nn.ModuleList(Merge(config.dim * 2**stage) for stage in range(len(config.depths) - 1))
         width = config.dim * 2 ** (len(config.depths) - 1)
         self.norm = LayerNorm(width)
-        self.head = nn.Linear(width, config.classes)
+        self.head = make_head(width, config.classes)
+        if config.eps is not None:
+            for part in (*self.stages.modules(), self.norm):
+                if isinstance(part, LayerNorm):
+                    part.eps = config.eps
 
     @property
     def roles(self) -> Roles:

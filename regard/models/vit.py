@@ -7,24 +7,27 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
 from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
-from regard.config import check_sizes
+from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
 from regard.models.checks import (
     build_seeded,
     check_dropout,
+    check_from_zero,
     check_heads,
     check_names,
     check_patch,
     check_position,
     check_whole,
 )
-from regard.models.image_model import ImageModel
+from regard.models.image_model import ImageModel, make_head
 from regard.nn.block import Stack
 from regard.nn.drop_path import with_branch
+from regard.nn.norm import LayerNorm
 from regard.nn.patches import PatchEmbedding, grid_places
 from regard.nn.pool import ClassToken, MeanPool
 from regard.shapes import expect_images
@@ -36,7 +39,7 @@ from regard.symmetry.roles import Roles
 class ViTConfig:
     """A Vision Transformer."""  # as the paper has it: the defaults are ViT-Tiny at 224 × 224; recipes have their own
 
-    classes: int
+    classes: int  # 0: no head, the features themselves
     colours: int = 3  # channels of an image
     size: int = 224  # the sides of images in training; others are taken, too, with their places in between
     patch: int = 16  # the sides of a patch, in pixels
@@ -47,22 +50,29 @@ class ViTConfig:
     position: Literal["none", "learned", "sinusoidal", "rotary"] = "learned"  # how row and column are known
     # base of the frequencies of rotary and sinusoidal positions: lower than for text, since a grid is short
     base: float = 100.0
-    pool: Literal["class", "mean"] = (
-        "class"  # a class token that attends to all patches, or the mean of the patches
-    )
+    # a class token that attends to all patches, the mean of the patches, or both side by side
+    pool: Literal["class", "mean", "class_and_mean"] = "class"
     registers: int = 0  # register tokens: learned tokens without a position
+    # tokens in front (the class token, then registers) that have a learned position too, as in the paper
+    placed: int = 0
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
     # stochastic depth: the share of images that skip the last block in training; earlier blocks less
     drop_path: float = 0.0
+    # a learned scale for what each branch adds, with this value at first; None: no scale
+    layer_scale: float | None = None
+    eps: float | None = None  # what norms add to the variance; None: 1e-5
 
     def __post_init__(self) -> None:
         check_sizes(self)
         check_names(self)
-        check_whole(self, "classes", "colours", "size", "patch", "dim", "depth", "heads")
+        check_whole(self, "colours", "size", "patch", "dim", "depth", "heads")
         check_whole(self, *(["hidden"] if self.hidden is not None else []))
-        if type(self.registers) is not int or self.registers < 0:
-            raise RegardError(f"registers must be a whole number, 0 or more, got {self.registers!r}")
+        check_from_zero(self, "classes", "registers", "placed")
+        check_positive(self, *(name for name in ("layer_scale", "eps") if getattr(self, name) is not None))
+        front = self.registers + (self.pool != "mean")
+        if self.placed > front:
+            raise RegardError(f"placed must be at most the {front} tokens in front, got {self.placed}")
         check_patch(self)
         check_heads(self)
         check_dropout(self)
@@ -101,18 +111,26 @@ class ViT(ImageModel):
         self.registers: nn.Parameter | None = None
         if config.registers:
             self.registers = nn.Parameter(torch.randn(config.registers, config.dim) * 0.02)
-        if config.pool == "class":
-            self.pool: ClassToken | MeanPool = ClassToken(config.dim)
+        self.places: nn.Parameter | None = None
+        if config.placed:
+            self.places = nn.Parameter(torch.randn(config.placed, config.dim) * 0.02)
+        if config.pool == "mean":
+            self.pool: ClassToken | MeanPool = MeanPool()
         else:
-            self.pool = MeanPool()
+            self.pool = ClassToken(config.dim)
+        self.both = config.pool == "class_and_mean"
         # what is added to patches is added once, before the blocks
         turning = self.position if self.position.turns else None
         self.stack = Stack(
             config.depth, config.dim, config.heads,
             position=turning, mlp=config.mlp, hidden=config.hidden, dropout=config.dropout,
-            drop_path=config.drop_path,
+            drop_path=config.drop_path, layer_scale=config.layer_scale,
         )  # fmt: skip
-        self.head = nn.Linear(config.dim, config.classes)
+        if config.eps is not None:
+            for part in self.stack.modules():
+                if isinstance(part, LayerNorm):
+                    part.eps = config.eps
+        self.head = make_head(2 * config.dim if self.both else config.dim, config.classes)
 
     @property
     def symmetry(self) -> Group:
@@ -146,6 +164,9 @@ class ViT(ImageModel):
         tokens = self.dropout(tokens)
         if not isinstance(self.pool, ClassToken):
             return self.pool(self.stack(tokens, where=where)[:, front:])
+        if self.both:
+            found = self.stack(tokens, where=where)
+            return torch.cat((found[:, 0], found[:, front:].mean(1)), -1)
         *blocks, last = self.stack.blocks
         for block in blocks:
             tokens = block(tokens, position=self.stack.position, where=where)
@@ -159,6 +180,8 @@ class ViT(ImageModel):
         if not extra:
             return tokens, where, 0
         first = torch.cat(extra).to(tokens.dtype)
+        if self.places is not None:
+            first = first + F.pad(self.places.to(tokens.dtype), (0, 0, 0, len(first) - len(self.places)))
         if where is not None:
             lost = torch.full(
                 (1, len(first), 2), torch.nan, dtype=torch.promote_types(where.dtype, torch.float32)
@@ -173,7 +196,7 @@ class ViT(ImageModel):
 
         def asked(x: Tensor) -> Tensor:
             normed = around.norm(x)
-            return around.dropout(around.f(normed[:, :1], normed, position=self.stack.position, where=pair))
+            return around.scaled(around.f(normed[:, :1], normed, position=self.stack.position, where=pair))
 
         return block.mlp(with_branch(x, asked, around.drop_path, onto=x[:, :1], training=self.training))
 

@@ -30,9 +30,9 @@ class Attention(nn.Module):
 
     It holds the projections only. What tells order (mask, bias, position, where) comes with each call, as for
     `attend`, so the layer itself is permutation-equivariant. `kv_heads` < `heads` shares keys and values
-    among groups of heads. `qk_norm` gives queries and keys a fixed length times a learned scale, so that
-    scores cannot grow without bound. `approximate` takes the place of `attend`, `weights` that of
-    softmax.
+    among groups of heads. `channels` are those of each head, d / heads unless given. `qk_norm` gives queries
+    and keys a fixed length times a learned scale, so that scores cannot grow without bound. `approximate` takes
+    the place of `attend`, `weights` that of softmax.
     """
 
     keeps = EVERYTHING
@@ -43,6 +43,7 @@ class Attention(nn.Module):
         heads: int,
         *,
         kv_heads: int | None = None,
+        channels: int | None = None,
         memory_dim: int | None = None,
         qk_norm: bool = False,
         dropout: float = 0.0,
@@ -53,7 +54,7 @@ class Attention(nn.Module):
         super().__init__()
         if kv_heads is None:
             kv_heads = heads
-        if heads < 1 or dim % heads:
+        if heads < 1 or (channels is None and dim % heads):
             fits = dim + heads - dim % heads if heads >= 1 else dim
             raise RegardError(
                 f"dim must be a multiple of heads, got dim={dim} and heads={heads}; the next one that fits "
@@ -63,7 +64,8 @@ class Attention(nn.Module):
             raise RegardError(f"kv_heads must divide heads, got kv_heads={kv_heads} and heads={heads}")
         if not 0.0 <= dropout < 1.0:
             raise RegardError(f"dropout must be at least 0 and less than 1, got {dropout}")
-        channels = dim // heads
+        if channels is None:
+            channels = dim // heads
         self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, dropout
         self.memory_dim = dim if memory_dim is None else memory_dim
         self.to_q = Linear(dim, heads * channels, bias=offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.approximate.approximation import Approximation
@@ -24,18 +25,46 @@ from regard.symmetry.groups import EVERYTHING, Group, Trivial
 
 
 class Pre(nn.Module):
-    """x + f(norm x): the stream itself is never normalised, so it needs a norm at the very end."""
+    """x + f(norm x): the stream itself is never normalised, so it needs a norm at the very end.
 
-    def __init__(self, norm: nn.Module, f: nn.Module, dropout: float, drop_path: float = 0.0) -> None:
+    `layer_scale` multiplies what the branch adds, channel by channel: a learned vector that begins there.
+    """
+
+    def __init__(
+        self,
+        norm: nn.Module,
+        f: nn.Module,
+        dropout: float,
+        drop_path: float = 0.0,
+        layer_scale: float | None = None,
+        dim: int = 0,
+    ) -> None:
         super().__init__()
         self.norm, self.f, self.dropout, self.drop_path = norm, f, Dropout(dropout), drop_path
+        self.layer_scale: nn.Parameter | None = None
+        if layer_scale is not None:
+            self.layer_scale = nn.Parameter(torch.full((dim,), layer_scale))
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         def branch(x: Tensor) -> Tensor:
-            return self.dropout(self.f(self.norm(x), *args, **kwargs))
+            return self.scaled(self.f(self.norm(x), *args, **kwargs))
 
         apart = not self.drop_path or same_for_all(args, kwargs)
         return with_branch(x, branch, self.drop_path, training=self.training, apart=apart)
+
+    def beside(self, x: Tensor, onto: Tensor) -> Tensor:
+        """onto + f(norm x): what is read is not what it is added to."""
+
+        def branch(x: Tensor) -> Tensor:
+            return self.scaled(self.f(self.norm(x)))
+
+        return with_branch(x, branch, self.drop_path, onto=onto, training=self.training)
+
+    def scaled(self, y: Tensor) -> Tensor:
+        """What a branch adds, after its dropout and its scale."""
+        if self.layer_scale is None:
+            return self.dropout(y)
+        return self.dropout(y) * self.layer_scale
 
 
 class Post(nn.Module):
@@ -71,7 +100,7 @@ def same_for_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return not each and all(kwargs.get(name) is None for name in ("mask", "bias", "real", "cache"))
 
 
-PLACEMENTS = ("pre", "post", "deepnorm")
+PLACEMENTS = ("pre", "post", "deepnorm", "parallel")
 
 
 def deepnorm_scales(depth: int, across: int | None = None, *, decoder: bool = False) -> tuple[float, float]:
@@ -92,7 +121,8 @@ class Block(nn.Module):
     """y = x + attend(norm x);  with a memory y += attend(norm y, memory);  out = y + mlp(norm y).
     b n d -> b n d
 
-    (Equations for `placement="pre"`; see Pre and Post.) Permutation-equivariant by itself; position, bias and
+    (Equations for `placement="pre"`; see Pre and Post. "parallel" is x + attend(norm x) + mlp(norm x).)
+    Permutation-equivariant by itself; position, bias and
     mask come with the call.
     """
 
@@ -104,6 +134,7 @@ class Block(nn.Module):
         heads: int,
         *,
         kv_heads: int | None = None,
+        channels: int | None = None,
         memory_dim: int | None = None,
         qk_norm: bool = False,
         mlp: str = "gelu",
@@ -115,6 +146,7 @@ class Block(nn.Module):
         drop_path: float = 0.0,
         approximate: Approximation | None = None,
         weights: Weights | None = None,
+        layer_scale: float | None = None,
     ) -> None:
         super().__init__()
         if norm not in NORMS or placement not in PLACEMENTS:
@@ -124,12 +156,20 @@ class Block(nn.Module):
             )
 
         def around(f: nn.Module) -> nn.Module:
-            if placement == "pre":
-                return Pre(NORMS[norm](dim), f, dropout, drop_path)
+            if placement in ("pre", "parallel"):
+                return Pre(NORMS[norm](dim), f, dropout, drop_path, layer_scale, dim)
             return Post(NORMS[norm](dim), f, dropout, drop_path, alpha if placement == "deepnorm" else 1.0)
 
+        self.parallel = placement == "parallel"
+        if self.parallel and memory_dim is not None:
+            raise RegardError(
+                "a block with cross-attention is not parallel; use placement pre, post or deepnorm"
+            )
+        if layer_scale is not None and placement not in ("pre", "parallel"):
+            raise RegardError(f"layer_scale goes with placement pre or parallel, got {placement!r}")
         heads_and_more: dict[str, Any] = {
             "kv_heads": kv_heads,
+            "channels": channels,
             "qk_norm": qk_norm,
             "dropout": dropout,
             "weights": weights,
@@ -151,6 +191,8 @@ class Block(nn.Module):
         """memory: b m d, or its keys and values as the cross-attention's `project` made them; b may be a part of
         the rows of x: memory i is then that of as many rows from i·rows/b on
         how: mask, bias, position, where, real, cache and asks of the self-attention (see Attention)."""
+        if self.parallel:
+            return self.mlp.beside(x, self.attention(x, **how))  # type: ignore[operator]
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
@@ -239,7 +281,7 @@ class Stack(nn.Module):
             )
             for i, share in enumerate(depth_schedule(drop_path, depth))
         )
-        if placement == "pre":
+        if placement in ("pre", "parallel"):
             self.norm: nn.Module = NORMS[norm](dim)
         else:
             self.norm = nn.Identity()

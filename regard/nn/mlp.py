@@ -28,6 +28,11 @@ def relu2(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2"""
+    return F.gelu(x, approximate="tanh")
+
+
 class Relu2(torch.autograd.Function):
     """y = r², r = max(x, 0), and r: on the CPU its gradient 2·r·∂y is one pass over memory, where autograd
     makes three."""
@@ -66,6 +71,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "leaky": F.leaky_relu,  # x / 100 below zero
     "gelu": F.gelu,  # x Φ(x), exact
+    "gelu_tanh": gelu_tanh,  # the same with tanh for Φ, as GPT-2 has it
     "relu2": relu2,
 }
 
@@ -153,7 +159,7 @@ MLPS = (*ACTIVATIONS, "swiglu")
 
 
 def make_mlp(name: str, dim: int, hidden: int | None = None, dropout: float = 0.0) -> MLP | SwiGLU:
-    """The one with this name: relu, leaky, gelu, relu2 or swiglu."""
+    """The one with this name: relu, leaky, gelu, gelu_tanh, relu2 or swiglu."""
     if name == "swiglu":
         return SwiGLU(dim, hidden, dropout=dropout)
     if name not in ACTIVATIONS:

@@ -19,7 +19,7 @@ from regard.attention.masks import Padding
 from regard.errors import RegardError
 from regard.nn.padding import check_real, zero_padding
 from regard.shapes import expect
-from regard.symmetry.groups import EVERYTHING, Group
+from regard.symmetry.groups import EVERYTHING, Group, Shifts
 
 
 class SumPool(nn.Module):
@@ -100,6 +100,36 @@ class AttentionPool(nn.Module):
         if self.seeds.shape[0] == 1:
             return out[:, 0]
         return out
+
+
+class FirstToken(nn.Module):
+    """σ(θᵀx + b) of the token that has the first place among the real ones, as BERT reads its [CLS].
+    b n d -> b d
+
+    σ is tanh, or relu. It goes by places, so shifts of all places change nothing, and other orders do.
+    """
+
+    keeps: Group = Shifts()
+
+    def __init__(self, dim: int, activation: str = "tanh") -> None:
+        super().__init__()
+        self.dim = dim
+        self.activation = {"tanh": torch.tanh, "relu": torch.relu}[activation]
+        self.linear = nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None) -> Tensor:
+        """where: n or b n; None: consecutive"""
+        b, n, _ = expect(x, "b n d", name="x", d=self.dim)
+        if real is None and where is None:
+            return self.activation(self.linear(x[:, 0]))
+        places = torch.arange(n, device=x.device) if where is None else where
+        places = places.to(torch.float64).expand(b, n)
+        if real is not None:
+            check_real(real, "b n", b=b, n=n)
+            places = places.masked_fill(~real, torch.inf)
+        first = places.argmin(1)
+        chosen = zero_padding(x, real)[torch.arange(b, device=x.device), first]
+        return self.activation(self.linear(chosen))
 
 
 class ClassToken(nn.Module):

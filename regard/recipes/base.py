@@ -10,6 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from torch import nn
@@ -17,6 +18,7 @@ from torch import nn
 from regard import registry
 from regard.errors import RegardError
 from regard.look.reader import Reader
+from regard.pretrained.weights import Pretrained
 from regard.recipes.answers import AMONG
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import DataContext, Job, Split
@@ -30,6 +32,16 @@ from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
 Output = str | os.PathLike[str]
+FINE_LR = 5e-5  # the peak learning rate for weights of others
+
+
+@dataclass(frozen=True)
+class ExportFiles:
+    """What goes along with exported weights: names of classes, files of JSON, and what a reader should know."""
+
+    labels: tuple[str, ...] = ()
+    files: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 class Recipe(ABC):
@@ -106,6 +118,23 @@ class Recipe(ABC):
     @abstractmethod
     def next_command(self, run: Run) -> str:
         """The command to type after training."""
+
+    # ── weights of others
+
+    def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
+        """The sections of config.json for a run that holds weights of others; None: they read other data."""
+        return None
+
+    def refine_start(self, settings: Settings, start: Run) -> Settings:
+        """Settings to start from an earlier run. What others trained for long is changed in small steps."""
+        if start.config.imported is None:
+            return settings
+        careful: dict[str, Any] = {"optimiser": "adamw", "lr": FINE_LR, "adam_lr": None, "momentum": None}
+        return replace(settings, train=replace(settings.train, **careful))
+
+    def export_files(self, run: Run) -> ExportFiles:
+        """What goes along when the model of a run is exported: labels, a tokenizer, preprocessing."""
+        return ExportFiles()
 
     # ── using a run
 

@@ -11,7 +11,7 @@ from regard.errors import RegardError, nearest
 from regard.runs.command import shell_command
 
 SECTIONS = ("model", "data", "train", "corpus", "test")
-TEXTS = ("regard", "recipe", "kind", "module", "unit", "from", "folder", "given")
+TEXTS = ("regard", "recipe", "kind", "module", "unit", "from", "folder", "given", "imported")
 KINDS: dict[str, Any] = {
     **dict.fromkeys(SECTIONS, dict | None),
     **dict.fromkeys(TEXTS, str | None),
@@ -40,6 +40,7 @@ class RunConfig:
     origin: str | None = None  # the run that it started from
     folder: str | None = None  # from which relative paths of data count, seen from the run's own folder
     given: str | None = None  # the type of the data, if it was an object; None: a path
+    imported: str | None = None  # the type of others' model whose weights it began with: llama, bert
     steps: int | None = None  # the number of steps, once it is known
     evaluate_every: int | None = None
     keep: str | None = None  # the measure by which the best weights are chosen

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.files import read_json
 from regard.look.reader import FixedReader, Reader
+from regard.pretrained.open import is_foreign
 from regard.recipes.base import foreign_reader, recipe_of
 from regard.recipes.processors import ForeignModel
 from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
@@ -29,8 +30,9 @@ from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
 from regard.targets.hugging_face_captions import caption_processor
 from regard.targets.hugging_face_inputs import image_processor, text_processor
+from regard.targets.imported import open_run
 
-TARGETS = "a run directory, a Hugging Face model directory, or package.module:function"
+TARGETS = "a run directory, a Hugging Face model directory, a GGUF file, or package.module:function"
 RETURNS = "(model, inputs[, symmetry[, roles]])"
 FUNCTION = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
@@ -61,7 +63,7 @@ def open_target(
 ) -> Target:
     """The model that a text names, with inputs for it.
 
-    text    a run directory, a Hugging Face model directory, or package.module:function
+    text    a run directory, a Hugging Face model directory, a GGUF file, or package.module:function
     seed    of random weights, where a directory has none, and of the inputs
     tokens  how many tokens the inputs have, and `rows` how many rows; None: a few. A function makes its own
             inputs.
@@ -77,6 +79,9 @@ def open_target(
         )
     if path.is_dir():
         return _target_of_directory(path, seed, tokens, rows)
+    if is_foreign(path):
+        run = open_run(path)
+        return replace(target_of_run(run.path, seed, tokens, rows), name=path.name)
     if path.exists():
         raise RegardError(f"{path} is a file; give {TARGETS}")
     match = FUNCTION.fullmatch(str(text))

@@ -8,13 +8,14 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention import kernels
+from regard.attention.rope_scaling import KINDS
 from regard.config import from_json, to_json
 from regard.models.attentions import OPTIONS, WEIGHTS
 from regard.models.cost import cost
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.models.encoder import POOLS, Encoder, EncoderConfig
+from regard.models.encoder import HEADS, POOLS, Encoder, EncoderConfig
 from regard.models.ngrams import ROWS, NGrams
-from regard.models.sequence_model import BIASES, POSITIONS, SequenceConfig
+from regard.models.sequence_model import BIASES, OFFSETS, POSITIONS, SequenceConfig
 from regard.nn.block import PLACEMENTS
 from regard.nn.mlp import MLPS
 from regard.nn.norm import NORMS
@@ -51,9 +52,31 @@ OTHER = {
     "rounds": 1,
     "redraw": 1,
     "attention_seed": 5,
+    "head_dim": 12,
+    "rotary_channels": 2,
+    "rope_scaling": "linear",
+    "rope_factor": 3.0,
+    "rope_original": 5,
+    "rope_low": 2.0,
+    "rope_high": 50.0,
+    "unused_places": 2,
+    "eps": 0.1,
+    "offsets": "qkv",
+    "head": "transform",
+    "token_types": 2,
 }
-# what an option needs to be one
-NEEDS = {
+LLAMA3 = {"rope_scaling": "llama3", "rope_factor": 4.0, "rope_original": 20}
+# what an option needs to have an effect
+WITH = {
+    "context": {"position": "learned"},
+    "unused_places": {"position": "learned"},
+    "pool": {"classes": 4},
+    "bag": {"classes": 4},
+    "rope_scaling": {"rope_factor": 4.0},
+    "rope_factor": {"rope_scaling": "linear"},
+    "rope_original": LLAMA3,
+    "rope_low": LLAMA3,
+    "rope_high": LLAMA3,
     "block": {"attention": "bigbird", "random_blocks": 1},
     "random_blocks": {"attention": "bigbird", "block": 2},
     "features": {"attention": "performer"},
@@ -73,13 +96,9 @@ def test_every_option_does_something(cls, option):
     config = cls.Config(**SMALL)
     if option not in {field.name for field in fields(config)}:
         return
-    if option in ("pool", "bag"):
-        config = replace(config, classes=4)
-    if option == "context":
-        config = replace(config, position="learned")
     if option == "projected" and cls is Decoder:
         return
-    config = replace(config, **NEEDS.get(option, {}))
+    config = replace(config, **WITH.get(option, {}))
     changed = replace(config, **{option: OTHER.get(option, not getattr(config, option))})
     one, two = (fingerprint(cls, c) for c in (config, changed))
     assert one[0] != two[0] or not torch.equal(one[1], two[1])
@@ -109,6 +128,9 @@ def test_each_name_has_its_object():
         "pool": POOLS,
         "attention": OPTIONS,
         "weights": WEIGHTS,
+        "head": HEADS,
+        "offsets": ("usual", *OFFSETS),
+        "rope_scaling": KINDS,
     }
     hints = get_type_hints(EncoderConfig)
     assert {name: set(get_args(hints[name])) for name in tables} == {
@@ -163,7 +185,7 @@ def test_a_config_comes_back_from_json(config):
             {"position": "rotery"},
             "position.*'rotery'.*'rotary'",
         ),
-        ({"mlp": "x"}, "mlp.*relu, leaky, gelu, relu2, swiglu.*'x'$"),
+        ({"mlp": "x"}, "mlp.*relu, leaky, gelu, gelu_tanh, relu2, swiglu.*'x'$"),
         ({"dropout": 1.0}, "dropout.*0.*less.*1.*1.0"),
         ({"softcap": 0.0}, "softcap.*DecoderConfig"),
         ({"base": -1.0}, "base.*DecoderConfig"),
@@ -367,4 +389,4 @@ def test_training_reaches_every_parameter():
 
 def test_sequence_config_is_what_both_share():
     encoders, both = ({field.name for field in fields(c)} for c in (EncoderConfig, SequenceConfig))
-    assert encoders - both == {"classes", "pool", "bag"}
+    assert encoders - both == {"classes", "pool", "bag", "head", "token_types"}

@@ -28,6 +28,7 @@ def test_activations_are_what_their_names_say():
         "relu": x.clamp(min=0),
         "leaky": torch.where(x > 0, x, x / 100),
         "gelu": x * normal,
+        "gelu_tanh": x / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))),
         "relu2": x.clamp(min=0) ** 2,
     }
     assert set(expected) == set(ACTIVATIONS)
@@ -110,7 +111,7 @@ def test_without_bias():
 
 
 def test_words_of_errors():
-    known = "relu, leaky, gelu, relu2"
+    known = "relu, leaky, gelu, gelu_tanh, relu2"
     with pytest.raises(ValueError, match=f"mlp.*{known}, swiglu.*'swigl'.*'swiglu'"):
         make_mlp("swigl", 8)
     with pytest.raises(ValueError, match=f"activation.*{known}.*'geluu'.*'gelu'"):

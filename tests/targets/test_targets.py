@@ -266,8 +266,9 @@ def test_directories_that_are_no_target_say_why(tmp_path):
         directory(tmp_path / "b", other=1)
     )
     (tmp_path / "c").mkdir()
-    assert "has no config.json; give a run directory, a Hugging Face model directory, or" in refused(
-        tmp_path / "c"
+    assert (
+        "has no config.json; give a run directory, a Hugging Face model directory, a GGUF file, or"
+        in refused(tmp_path / "c")
     )
     (tmp_path / "c" / "config.json").write_text("{")
     assert "config.json is not JSON: line 1, column 2" in refused(tmp_path / "c")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import nn
 
 from regard.look.reader import Reader
-from regard.recipes.base import Output, Recipe
+from regard.pretrained.weights import Pretrained
+from regard.recipes.base import ExportFiles, Output, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
+from regard.recipes.images.adopt import adopt
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.defaults import KINDS, defaults
 from regard.recipes.images.draw import check_output, draw
+from regard.recipes.images.export import export_files
 from regard.recipes.images.foreign_reader import foreign_reader
 from regard.recipes.images.given_images import paths_of
 from regard.recipes.images.in_memory import is_array_or_pil, temporary_files
@@ -72,6 +76,22 @@ class ImagesRecipe(Recipe):
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         return KINDS[str(config.kind)]
+
+    def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
+        return adopt(found)
+
+    def export_files(self, run: Run) -> ExportFiles:
+        return export_files(run)
+
+    def refine_start(self, settings: Settings, start: Run) -> Settings:
+        """Images of the size that the model knows."""
+        settings = super().refine_start(settings, start)
+        if start.config.imported is None:
+            return settings
+        body = start.config.model or {}
+        channels = "grey" if body["colours"] == 1 else "colour"
+        data = replace(settings.data, size=body["size"], channels=channels)
+        return replace(settings, data=data, model=replace(settings.model, size=body["size"]))
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
         return prepare_job(settings, context)

@@ -62,7 +62,13 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
             "labels, such as --data reviews.csv"
         )
     if isinstance(settings.data, LabelledConfig):
-        return _classify(prepare_labelled(settings.data, **how), settings.model, settings.data, train)
+        rows = prepare_labelled(settings.data, **how)
+        return _classify(rows, settings.model, settings.data, train, context.old)
+    if getattr(settings.model, "head", None) == "none":
+        raise RegardError(
+            "this model has no head that predicts tokens (head='none'); give a table of texts and labels, or "
+            "start from a masked LM"
+        )
     corpus = prepare(settings.data, cache=context.cache, **how)
     size = corpus.tokenizer.size
     memory = getattr(settings.model, "memory", 0)
@@ -79,16 +85,16 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         "examples": "tokens",
     }
     if isinstance(settings.model, EncoderConfig):  # one more id than the tokenizer has: the mask
-        encoder = replace(settings.model, vocab=size + 1, context=length)
+        encoder = _fit_sizes(settings.model, size + 1, length, context.old)
         return Job(
-            kind="encoder", model=encoder, task=MaskedToken(mask=size, vocab=size, seed=train.seed), **known
+            kind="encoder", model=encoder, task=_masked_task(encoder.vocab, corpus.tokenizer, train), **known
         )
     sample = _writer(corpus, train.seed)
     if isinstance(settings.model, PermutationConfig):
         permutation = replace(settings.model, vocab=size + 1, context=length)
         permuted = PermutedToken(permutation.predicted, seed=train.seed)
         return Job(kind="permutation", model=permutation, task=permuted, sample=sample, **known)
-    language_model = replace(settings.model, vocab=size, context=length)
+    language_model = _fit_sizes(settings.model, size, length, context.old)
     kind = "decoder"
     if isinstance(language_model, TokenConfig):
         kind = kind_of(language_model)
@@ -108,6 +114,7 @@ def _classify(
     model: EncoderConfig | TokenConfig | AdditiveConfig,
     data: LabelledConfig,
     train: TrainConfig,
+    old: Run | None = None,
 ) -> Job:
     def fill(model: nn.Module) -> None:
         if isinstance(model, Encoder) and model.bag is not None:
@@ -131,6 +138,9 @@ def _classify(
         sizes["contrast"] = outputs > 1
     else:  # one more id than the tokenizer has: the mask
         kind, sizes["vocab"] = "encoder", rows.tokenizer.size + 1
+    if kind == "encoder":
+        fitted = _fit_sizes(model, sizes["vocab"], data.context, old)
+        sizes |= {"vocab": fitted.vocab, "context": fitted.context}
     spelled = bool(getattr(model, "bag", False))
     test = None
     if rows.info.test:
@@ -212,17 +222,52 @@ def other_split(
     # every token but the first is predicted
     source = make_source(corpus.ids, 1, train.batch, config.context, train.seed, memory=memory)
     split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
-    size = tokenizer.size
     if is_language_model(run.config):
         return _next_token(memory, config.context), split, None
     if is_permutation(run.config):
         model = run.section(PermutationConfig, "model")
         return PermutedToken(model.predicted, seed=train.seed), split, None
-    return MaskedToken(mask=size, vocab=size, seed=train.seed), split, None
+    return _masked_task(int((run.config.model or {})["vocab"]), tokenizer, train), split, None
+
+
+def _masked_task(vocab: int, tokenizer: tokenizers.Tokenizer, train: TrainConfig) -> MaskedToken:
+    """Ours have one more id than the tokenizer, the mask; the vocabulary of others holds it."""
+    mask = tokenizer.size
+    if vocab <= mask:
+        if tokenizer.mask is None:
+            raise RegardError("the tokenizer has no [MASK], so no tokens can be masked")
+        mask = tokenizer.mask
+    return MaskedToken(mask=mask, vocab=tokenizer.size, seed=train.seed)
+
+
+def _fit_sizes(model: Any, vocab: int, context: int, old: Run | None) -> Any:
+    """The model for so many ids and so many tokens. That of an earlier run keeps its tables, which may be
+    larger: those of others often have rows to spare."""
+    before = (old.config.model or {}) if old is not None else {}
+    if old is not None and old.config.imported is not None:
+        least = vocab - 1 if isinstance(model, EncoderConfig) else vocab
+        if before["vocab"] < least:
+            raise RegardError(
+                f"the tokenizer of {old.path} has {least} ids, but the model knows {before['vocab']} only"
+            )
+        vocab = before["vocab"]
+        if before["position"] == "learned":
+            if context > before["context"]:
+                raise RegardError(
+                    f"the model of {old.path} has {before['context']} places, got --data.context {context}; "
+                    f"give at most {before['context']}"
+                )
+            context = before["context"]
+    return replace(model, vocab=vocab, context=context)
 
 
 def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokenizers.Tokenizer | None:
     """The tokenizer of the run that is resumed or started from; None if it was killed before it saved one."""
+    if run is not None and run.config.imported is not None and not run.tokenizer_file.exists():
+        raise RegardError(
+            f"{run.path} has no tokenizer, so its model cannot read text; import it again with a "
+            f"tokenizer.json beside its config.json"
+        )
     if run is None or not run.tokenizer_file.exists():
         return None
     own = run.config.data or {}

@@ -85,7 +85,7 @@ def prepare_labelled(
     labels, target, splits, numbers = choose_targets(rows, config, seed)
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, splits != TRAIN, seed, tell)
-    found = _encode_rows(config.path, rows, tokenizer, labels, target, splits, tell)
+    found = _encode_rows(config, rows, tokenizer, labels, target, splits, tell)
     said = explain_asks([row.label for row in rows], config.asks, config.label)
     return replace(found, numbers=numbers, notes=(*notes, *said))
 
@@ -98,12 +98,12 @@ def read_other_labelled(
     target = find_targets(rows, config, known)
     splits = np.full(len(rows), TEST, dtype=np.uint8)
     tell: Note = note or (lambda what, share: None)
-    found = _encode_rows(config.path, rows, tokenizer, known.labels, target, splits, tell)
+    found = _encode_rows(config, rows, tokenizer, known.labels, target, splits, tell)
     return replace(found, numbers=known.numbers, notes=notes)
 
 
 def _encode_rows(
-    path: str,
+    config: LabelledConfig,
     rows: list[Row],
     tokenizer: Tokenizer,
     labels: tuple[str, ...],
@@ -115,18 +115,20 @@ def _encode_rows(
     unknown: dict[int, str] = {}
     first = 0
     for place, row in enumerate(rows):
-        ids = _encode(tokenizer, row, path)
+        ids = _encode(tokenizer, row, config.path)
         strange = np.flatnonzero(ids == tokenizer.unknown).tolist()
         if strange:
             parts = tokenizer.split(row.text)
             unknown |= {first + each: parts[each] for each in strange}
+        ids = tokenizer.frame(ids, config.context)
         first += len(ids)
         encoded.append(ids)
         if place % 1000 == 0:
             note("encoding", place / len(rows))
     note("encoding", 1.0)
     starts = np.cumsum([0, *map(len, encoded)])
-    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, target, splits, unknown)
+    ids = np.concatenate(encoded)
+    return LabelledCorpus(config.path, tokenizer, labels, ids, starts, target, splits, unknown)
 
 
 @dataclass(frozen=True, kw_only=True)

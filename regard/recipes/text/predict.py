@@ -83,7 +83,8 @@ class _Reader:
             raise RegardError("the text is empty, so there is nothing to predict from; give a text or a file")
         text, kind = read_given_text(given)
         ids = self.tokenizer.encode(text)
-        (found,) = self._answer(model, [_Given(Prediction(input=given, kind=kind), text, ids)])
+        framed = self.tokenizer.frame(ids, self.data.context)
+        (found,) = self._answer(model, [_Given(Prediction(input=given, kind=kind), text, framed)])
         notes = [tokenizers.unknown_words(self.tokenizer, text), _cut(len(ids), self.data.context)]
         said = tuple(f"{given[:40]}: {note}" for note in notes if note)
         return replace(found, notes=said, evidence=self._find_evidence(model, text, ids))
@@ -131,7 +132,8 @@ class _Reader:
             if is_empty(text):
                 raise RegardError(f"line {line} of {path} has no text in column '{column}'; fill it in")
             words = check_text(text, path, line, column)
-            return _Given(found, words, self.tokenizer.encode(words))
+            ids = self.tokenizer.frame(self.tokenizer.encode(words), self.data.context)
+            return _Given(found, words, ids)
         except ValueError as error:
             said = str(error)
             return _Given(replace(found, error=said if path in said else f"line {line} of {path}: {said}"))

@@ -12,13 +12,16 @@ from torch import nn
 from regard.data import tokenizer as tokenizers
 from regard.errors import RegardError
 from regard.look.reader import Reader
-from regard.recipes.base import Recipe
+from regard.models.encoder import EncoderConfig
+from regard.pretrained.weights import Pretrained
+from regard.recipes.base import ExportFiles, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings, path_of, read_settings
+from regard.recipes.text.adopt import adopt
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.defaults import (
     MODELS,
@@ -31,6 +34,7 @@ from regard.recipes.text.defaults import (
     settings_class_of,
 )
 from regard.recipes.text.evaluate_options import TextEvaluateOptions
+from regard.recipes.text.export import export_files
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job
@@ -145,8 +149,31 @@ class TextRecipe(Recipe):
     def load(self, run: Run) -> nn.Module:
         """The model, with its tokenizer as `model.tokenizer`."""
         model = load_model(run)
-        model.tokenizer = tokenizers.load(run.verify("tokenizer.json"))  # type: ignore[assignment]
+        # weights of others may come without one
+        if run.config.imported is None or run.tokenizer_file.exists():
+            model.tokenizer = tokenizers.load(run.verify("tokenizer.json"))  # type: ignore[assignment]
         return model
+
+    def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
+        return adopt(found)
+
+    def export_files(self, run: Run) -> ExportFiles:
+        return export_files(run)
+
+    def refine_start(self, settings: Settings, start: Run) -> Settings:
+        """No more places than a learned position has. A bag of words is for models that learn from nothing."""
+        settings = super().refine_start(settings, start)
+        body = start.config.model or {}
+        if start.config.imported is None:
+            return settings
+        if body["position"] == "learned":
+            context = min(settings.data.context, body["context"])
+            settings = replace(settings, data=replace(settings.data, context=context))
+        if not isinstance(settings.model, EncoderConfig):
+            return settings
+        # the pool of a sentence encoder is the mean, whatever its file brings along
+        pool: Any = "mean" if body["head"] == "none" else body["pool"]
+        return replace(settings, model=replace(settings.model, bag=False, pool=pool))
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         if self.options.memory is not None:
@@ -155,6 +182,8 @@ class TextRecipe(Recipe):
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         """Measures; for a causal LM also the perplexity, e^loss, for a permutation LM that from left to right."""
+        if (run.config.model or {}).get("head") == "none":
+            raise RegardError(f"{run.path} has no head: it predicts nothing that could be measured")
         found = super().evaluate(run, data, context)
         if is_permutation(run.config):
             return _with_perplexity(replace(found, unit="tokens, some of them predicted"), "loss in order")
@@ -171,6 +200,11 @@ class TextRecipe(Recipe):
         return other_split(run, data, context, getattr(settings.model, "memory", 0))
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
+        if run.config.imported is not None and not run.tokenizer_file.exists():
+            raise RegardError(
+                f"{run.path} has no tokenizer, so it cannot read a prompt; import it again with a "
+                f"tokenizer.json beside its config.json, or call the model on ids: regard.load(...)(ids)"
+            )
         return write(self.load(run), options, note)
 
     def reader(self, run: Run, model: nn.Module) -> Reader:

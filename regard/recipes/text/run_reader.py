@@ -96,7 +96,9 @@ class RunTextReader(TextReader):
         for number, part in enumerate(parts):
             ids += [self.tokenizer.size] if number else []
             ids += self.tokenizer.encode(part).tolist()
-        return ids
+        if self.causal:
+            return [*self.tokenizer.prefix, *ids]
+        return [*self.tokenizer.prefix, *ids, *self.tokenizer.suffix]
 
     def example(self) -> tuple[str, dict[str, Any]]:
         """A text to look at, and what is known of it: of a classifier one of its own data; otherwise the

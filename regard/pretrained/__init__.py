@@ -1,0 +1,1 @@
+"""Other people's weights: their names, their configurations and their files, in both directions."""

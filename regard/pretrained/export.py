@@ -1,0 +1,122 @@
+"""Which family of others has the parts of a model of ours, and its files in their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.config import to_dict
+from regard.errors import RegardError
+from regard.models.attentions import window_of
+from regard.models.encoder import EncoderConfig
+from regard.models.sequence_model import OFFSETS, SequenceConfig
+from regard.models.vit import ViTConfig
+from regard.pretrained.families import FAMILIES
+from regard.pretrained.family import Family
+from regard.pretrained.foreign_config import ForeignConfig
+from regard.pretrained.hugging_face import to_hugging_face
+
+IN_TRAINING = ("dropout", "drop_path", "zero_start")  # options that change nothing when a model is used
+
+
+def export(
+    kind: str, config: Any, state: Mapping[str, Tensor], preferred: str | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """config.json and the tensors of Hugging Face for a model of ours. preferred: the family it came from"""
+    config, state = _with_places(config, state)
+    family = find_family(kind, config, preferred)
+    return to_hugging_face(family, config, state)
+
+
+def find_family(kind: str, config: Any, preferred: str | None = None) -> Family:
+    """The family that can say all of a config: what it writes and reads again is the same model."""
+    families = [family for family in FAMILIES.values() if family.kind == kind]
+    if not families:
+        known = ", ".join(sorted({family.kind for family in FAMILIES.values()}))
+        raise RegardError(
+            f"Hugging Face has no model like a {kind} of regard; those that are exported: {known}"
+        )
+    families.sort(key=lambda family: family.model_type != preferred)
+    problems: dict[str, list[str]] = {}
+    for family in families:
+        problems[family.model_type] = _differences(family, config)
+        if not problems[family.model_type]:
+            return family
+    nearest = min(problems, key=lambda name: len(problems[name]))
+    options = ", ".join(f"{name}={getattr(config, name)!r}" for name in problems[nearest])
+    raise RegardError(
+        f"no family of Hugging Face has all parts of this {kind}; the nearest is {nearest}, which has no {options}"
+    )
+
+
+def _differences(family: Family, config: Any) -> list[str]:
+    """Names of options that a family cannot say."""
+    name, plain = family.write(config)
+    try:
+        again = family.read(_written(name, plain, family, config), family.classes[name])
+    except RegardError:
+        return [each for each in to_dict(config) if each not in IN_TRAINING]
+    mine, theirs = canonical(config), canonical(again)
+    return sorted(each for each in mine if mine[each] != theirs.get(each))
+
+
+def _written(name: str, plain: dict[str, Any], family: Family, config: Any) -> ForeignConfig:
+    """What would be written, as it would be read."""
+    names = [row.theirs for row in family.names(config).rows]
+    whole = {"model_type": family.model_type, "architectures": [name], **plain}
+    return ForeignConfig(whole, "config.json", names)
+
+
+def canonical(config: Any) -> dict[str, Any]:
+    """The options of a config that say what its model computes, each in one form."""
+    found = {name: value for name, value in to_dict(config).items() if name not in IN_TRAINING}
+    if found.get("eps") is None:
+        found["eps"] = 1e-6 if found.get("norm") == "rmsnorm" else 1e-5
+    if isinstance(config, SequenceConfig):
+        found |= _canonical_sequence(config)
+    if found.get("hidden") is None and "hidden" in found:
+        found["hidden"] = max(8, 8 * round(config.dim / 3)) if config.mlp == "swiglu" else 4 * config.dim
+    if getattr(config, "position", "rotary") not in ("rotary", "sinusoidal", "concatenated"):
+        found["base"] = None
+    return found
+
+
+def _canonical_sequence(config: SequenceConfig) -> dict[str, Any]:
+    offsets = OFFSETS.get(config.offsets, ())
+    if config.offsets == "usual" and config.offset:
+        offsets = OFFSETS["attention"] if config.mlp == "swiglu" else OFFSETS["all"]
+    found: dict[str, Any] = {
+        "kv_heads": config.kv_heads or config.heads,
+        "head_dim": config.channels,
+        "offset": None,
+        "offsets": list(offsets),
+    }
+    scaled = config.position == "rotary" and config.rope_scaling != "none"
+    ramp = scaled and config.rope_scaling != "linear"
+    found["rope_scaling"] = config.rope_scaling if scaled else "none"
+    found["rope_factor"] = config.rope_factor if scaled else None
+    for name in ("rope_original", "rope_low", "rope_high"):
+        found[name] = getattr(config, name) if ramp else None
+    found["rotary_channels"] = None
+    if config.position == "rotary":
+        found["rotary_channels"] = config.rotary_channels or config.channels
+    found["unused_places"] = config.unused_places if config.position == "learned" else None
+    if config.attention == "window":
+        found |= {"attention": "full", "window": window_of(config)}
+    if isinstance(config, EncoderConfig):
+        predicts = config.classes is None and config.head != "none"
+        found["tied"] = config.tied if predicts else None
+        found["head"] = config.head if config.classes is None else None
+        found["pool"] = None if predicts else config.pool
+    return found
+
+
+def _with_places(config: Any, state: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Tensor]]:
+    """Theirs give the class token a learned place: where ours has none, it is zero."""
+    if not isinstance(config, ViTConfig) or config.placed or config.pool == "mean" or config.registers:
+        return config, state
+    return replace(config, placed=1), {**state, "places": torch.zeros(1, config.dim)}

@@ -1,0 +1,98 @@
+"""Weights of others as a run: imported to a folder that is asked for, or to the cache when a command is pointed
+at them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from regard import files, registry
+from regard.config import to_dict
+from regard.data.subwords import FRAMED, Subwords
+from regard.errors import RegardError
+from regard.pretrained.open import is_foreign, read_pretrained
+from regard.pretrained.weights import Pretrained
+from regard.recipes.base import get_recipe
+from regard.runs.locations import cache_folder
+from regard.runs.run import Run, check_free
+
+Place = str | os.PathLike[str]
+NAMED = 40  # characters of a name in the cache
+
+
+def open_run(path: Place) -> Run:
+    """The run in a folder; weights of others are imported to the cache first, once."""
+    if not is_foreign(path):
+        return Run.open(path)
+    folder = cache_folder() / "imported" / _name_of(Path(path))
+    if not Run.exists(folder):
+        import_weights(path, folder)
+    return Run.open(folder)
+
+
+def import_weights(path: Place, out: Place) -> tuple[Run, Pretrained]:
+    """A run with the weights at a path, in a new folder: whole, or not at all."""
+    out = Path(out)
+    check_free(out)
+    found = read_pretrained(path)
+    found.check()
+    sections = {
+        **_sections_of(found),
+        "kind": found.kind,
+        "model": to_dict(found.config),
+        "imported": found.origin,
+    }
+    files.make_folder(out.parent, parents=True)
+    part = out.parent / f".{out.name}-{os.getpid()}.part"
+    try:
+        run = Run.create(part, sections)
+        if found.tokenizer is not None:
+            run.write("tokenizer.json", _checked_tokenizer(found))
+        run.publish(save({name: tensor.contiguous() for name, tensor in found.state.items()}))
+        os.replace(part, out)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return Run.open(out), found
+
+
+def _sections_of(found: Pretrained) -> Mapping[str, Any]:
+    """Of the first recipe that reads such data; a model without one is still loaded, checked and started
+    from."""
+    for name in registry.entries("recipes"):
+        sections = get_recipe(name).adopt(found)
+        if sections is not None:
+            return {"recipe": name, **sections}
+    return {"module": registry.find("models", found.kind).__name__}
+
+
+def _checked_tokenizer(found: Pretrained) -> dict[str, Any]:
+    """The content of tokenizer.json, once it is sure that it can be used and that the model knows its ids."""
+    assert found.tokenizer is not None
+    try:
+        tokenizer = Subwords({**found.tokenizer, FRAMED: True})
+    except ValueError as error:
+        raise RegardError(f"the tokenizer of {found.where} cannot be used: {error}") from error
+    if tokenizer.size > found.config.vocab:
+        raise RegardError(
+            f"the tokenizer of {found.where} has {tokenizer.size} ids, but the model knows "
+            f"{found.config.vocab} only"
+        )
+    return tokenizer.to_json()
+
+
+def _name_of(path: Path) -> str:
+    """The name of an import in the cache: another one when a file of it has changed."""
+    path = path.resolve()
+    told = [str(path)]
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        status = file.stat()
+        told.append(f"{file.name} {status.st_size} {status.st_mtime_ns}")
+    digest = hashlib.sha256("\n".join(told).encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{path.name[:NAMED]}-{digest[:16]}"
