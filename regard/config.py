@@ -23,6 +23,7 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("vocab", "vocabulary", "source_vocab", "source_vocabulary"), 2**24),
     **dict.fromkeys(("context", "window", "points", "sample", "batch_tokens", "pairs"), 2**22),
     "classes": 2**16,
+    **dict.fromkeys(("latent", "shape"), 2**20),  # numbers of a code, and the axes of an input
     **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours", "edge_features"), 2**20),
     **dict.fromkeys(("dim", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18),
     **dict.fromkeys(("depth", "depths", "decoder_depth", "blocks", "residual", "halve"), 512),

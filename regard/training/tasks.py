@@ -36,7 +36,8 @@ EXTRAS = (
 
 class Task(Protocol):
     """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept;
-    otherwise the loss decides. `score`, if a task has it, gives the numbers of each example (training/scores.py)."""
+    otherwise the loss decides. `score`, if a task has it, gives the numbers of each example (training/scores.py).
+    `begin_step`, if a task has it, is told the number of each step."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""
