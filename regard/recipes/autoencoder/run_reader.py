@@ -17,9 +17,15 @@ from regard.recipes.autoencoder.dataset import Inputs, InputsConfig, InputsInfo
 from regard.recipes.autoencoder.given_inputs import read_one
 from regard.recipes.autoencoder.read_inputs import read_inputs
 from regard.recipes.autoencoder.task import SEED, to_numbers
+from regard.recipes.autoencoder.views.held_out import Codes
+from regard.recipes.autoencoder.views.latent import LatentView
+from regard.recipes.autoencoder.views.rate import RateView
+from regard.recipes.autoencoder.views.reconstructions import ReconstructionsView
+from regard.recipes.autoencoder.views.samples import PriorView
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.open_image import patch_grid
 from regard.recipes.images.reader import IMAGE
+from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView
 from regard.runs.locations import cache_folder
 from regard.runs.run import Run
@@ -37,7 +43,11 @@ class RunInputReader(Reader):
         self.data, self.info = run.section(InputsConfig, "data"), run.section(InputsInfo, "corpus")
         config: Any = model.config
         self.patch: int | None = config.patch if config.body == "vit" else None
-        self.views: tuple[View, ...] = (ImageView(),) if self.info.form == "images" else ()
+        batch = run.section(TrainConfig, "train").batch
+        codes = Codes(model, self.info, self.data.binarise, self.inputs, batch)
+        own = (LatentView(codes), ReconstructionsView(codes), PriorView(codes), RateView(codes))
+        of_body = {"conv": (FeaturesView(),), "vit": (ImageView(), FeaturesView())}.get(config.body, ())
+        self.views: tuple[View, ...] = (*own, *of_body)
         self.controls: tuple[Control, ...] = (IMAGE,) if self.info.form == "images" else (FILE,)
         self._inputs: Inputs | None = None
 
