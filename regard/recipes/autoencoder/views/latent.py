@@ -21,7 +21,7 @@ from regard.recipes.autoencoder.views.exhibit import (
     exhibit,
     exhibit_large,
 )
-from regard.recipes.autoencoder.views.held_out import Codes, HeldOut
+from regard.recipes.autoencoder.views.held_out import Codes
 from regard.recipes.autoencoder.views.still import draw_latent
 
 if TYPE_CHECKING:

@@ -166,7 +166,8 @@ class LatentMap {
     const offset = this.dims === 1 ? (this.size.height - tall) / 2 : 0;
     context.imageSmoothingEnabled = false;
     for (let k = 0; k < rows * columns; k++) {
-      context.drawImage(this.grid.image, ...this.grid.cell(k), left + (k % columns) * wide, top + offset + Math.floor(k / columns) * tall, wide, tall);
+      const [x, y] = [left + (k % columns) * wide, top + offset + Math.floor(k / columns) * tall];
+      context.drawImage(this.grid.image, ...this.grid.cell(k), x + 0.05 * wide, y + 0.05 * tall, 0.9 * wide, 0.9 * tall);
     }
   }
 
@@ -174,24 +175,25 @@ class LatentMap {
   paintAxes(context, style) {
     const { part } = this;
     const { width, height } = this.size;
-    context.font = "11px system-ui, sans-serif";
-    context.fillStyle = style.textDecorationColor;
-    context.lineWidth = 1;
+    Object.assign(context, { font: "11px system-ui, sans-serif", fillStyle: style.textDecorationColor });
     const xs = ticks(this.under(0, 0)[0], this.under(width, 0)[0], Math.max(2, width / 90));
-    context.textAlign = "center";
-    for (const value of xs) context.fillText(tickText(value, xs), this.pixel([value, 0])[0], height - 5);
-    context.textAlign = "right";
-    context.fillText(part.axes[0], width - 6, height - 18);
+    // text is read over what is decoded, too
+    const write = (words, x, y, align = "left") => {
+      Object.assign(context, { textAlign: align, strokeStyle: style.backgroundColor, lineWidth: 4, lineJoin: "round" });
+      context.strokeText(words, x, y);
+      context.fillText(words, x, y);
+    };
+    for (const value of xs) write(tickText(value, xs), this.pixel([value, 0])[0], height - 5, "center");
+    write(part.axes[0], width - 6, height - 18, "right");
     if (this.dims > 1) {
       const ys = ticks(this.under(0, height)[1], this.under(0, 0)[1], Math.max(2, height / 70));
-      context.textAlign = "left";
-      for (const value of ys) context.fillText(tickText(value, ys), 5, this.pixel([0, value])[1] + 4);
-      context.fillText(part.axes[1], 24, 14);
+      for (const value of ys) write(tickText(value, ys), 5, this.pixel([0, value])[1] + 4);
+      write(part.axes[1], 24, 14);
     }
     if (!part.variational) return;
-    context.strokeStyle = style.caretColor;
     const [x, y] = this.pixel(part.origin);
     for (const sigmas of [1, 2, 3]) {
+      Object.assign(context, { strokeStyle: style.caretColor, lineWidth: 1 });
       context.setLineDash(sigmas === 3 ? [] : [3, 4]);
       context.beginPath();
       if (this.dims === 1) {
@@ -201,9 +203,9 @@ class LatentMap {
         }
       } else context.arc(x, y, sigmas * this.scale, 0, 7);
       context.stroke();
-      context.fillText(`${sigmas} σ`, x + (this.dims === 1 ? sigmas * this.scale + 3 : 4), this.dims === 1 ? 12 : y - sigmas * this.scale - 3);
+      context.setLineDash([]);
+      write(`${sigmas} σ`, x + (this.dims === 1 ? sigmas * this.scale + 3 : 4), this.dims === 1 ? 12 : y - sigmas * this.scale - 3);
     }
-    context.setLineDash([]);
   }
 
   seenAt(place) {
