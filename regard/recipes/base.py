@@ -10,9 +10,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard import registry
 from regard.errors import RegardError
@@ -30,6 +30,14 @@ from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
 Output = str | os.PathLike[str]
+
+
+class LentBody(NamedTuple):
+    """A model inside that of a run, which a run of another recipe can start from, with a head of its own."""
+
+    kind: str  # its name in the registry
+    config: Mapping[str, Any]
+    weights: Callable[[], Mapping[str, Tensor]]  # without those of a head
 
 
 class Recipe(ABC):
@@ -87,11 +95,20 @@ class Recipe(ABC):
     def next_command(self, run: Run) -> str:
         """The command to type after training."""
 
+    def finish(self, run: Run, job: Job, model: nn.Module) -> None:
+        """Write files of this kind of data at the end of a training, before the report. A run is not lost over
+        them."""
+        return
+
     # ── using a run
 
     def load(self, run: Run) -> nn.Module:
         """The model of a run, ready for use."""
         return load_model(run)
+
+    def lend_body(self, run: Run) -> LentBody | None:
+        """What runs of other recipes can start from, beside runs of the same kind of model; None: nothing."""
+        return None
 
     def with_options(self, options: Any) -> Recipe:
         """The recipe that predicts and evaluates with these options, of the class `predict_options`."""

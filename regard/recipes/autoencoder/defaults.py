@@ -66,7 +66,7 @@ def _form_of(config: InputsConfig) -> Form:
 def _of_images(config: InputsConfig, kind: str, asked: Mapping[str, Any]) -> Settings:
     side, colours, some = _look_at(config, asked.get("data.size"))
     body = str(asked.get("model.body", "mlp" if side <= SMALL else "conv"))
-    binarise, likelihood = _suit_images(kind, config.path, some, asked)
+    binarise, likelihood = _suit_images(kind, some, asked)
     shape = (colours, side, side)
     more: dict[str, Any] = _sizes(kind, body, side)
     model = CONFIGS[kind](shape=shape, likelihood=likelihood, **more)
@@ -120,9 +120,7 @@ def _look_at(config: InputsConfig, size: Any) -> tuple[int, int, Array | None]:
     return side, colours, some
 
 
-def _suit_images(
-    kind: str, path: str | None, some: Array | None, asked: Mapping[str, Any]
-) -> tuple[Binarise, Any]:
+def _suit_images(kind: str, some: Array | None, asked: Mapping[str, Any]) -> tuple[Binarise, Any]:
     """How images become black and white, and the likelihood of their pixels."""
     wanted = asked.get("data.binarise")
     if wanted in ("threshold", "dynamic"):
@@ -131,7 +129,7 @@ def _suit_images(
         return "none", "bernoulli"
     if kind != "vae":
         return "none", "gaussian"
-    nearly = path is None or _is_nearly_black_and_white(some)
+    nearly = _is_nearly_black_and_white(some)
     if wanted is None and nearly and asked.get("model.likelihood", "bernoulli") == "bernoulli":
         return "dynamic", "bernoulli"
     return "none", "discretised"

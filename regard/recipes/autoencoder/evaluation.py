@@ -3,14 +3,12 @@ reconstructions; and a line if its codes say nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.models.objective import weighted_bound
 from regard.recipes.autoencoder.task import SEED, BoundSums, Reconstruct, to_numbers
@@ -37,6 +35,10 @@ class CodeEvaluation(Evaluation):
         if self.samples:
             found["samples"] = self.samples
         return found
+
+    def format(self) -> str:
+        more = self.details()
+        return f"{super().format()}\n{more}" if more else super().format()
 
     def details(self) -> str:
         lines = []
@@ -100,13 +102,3 @@ def estimate_log_p(model: Any, x: torch.Tensor, samples: int, draw: torch.Genera
         many = min(at_once, samples - start)
         found.append(model.importance_weights(x, many, generator=draw))
     return weighted_bound(torch.cat(found))
-
-
-def first_batches(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
-    """Batches until there are so many inputs."""
-    count = 0
-    for batch in batches:
-        yield batch
-        count += len(batch.tokens)
-        if count >= most:
-            return

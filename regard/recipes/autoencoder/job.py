@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,21 @@ NAMED = 5  # damaged files that are named one by one
 CHECKED = 256  # inputs that tell whether the likelihood suits them
 
 
-def prepare_job(settings: Settings, context: DataContext) -> Job:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AutoencoderJob(Job):
+    """A job with its inputs, of which pictures are made at the end."""
+
+    inputs: Inputs
+
+
+def prepare_job(settings: Settings, context: DataContext) -> AutoencoderJob:
     """Read the inputs, then make the task, the source and a model config that fits them."""
     data, train = settings.data, settings.train
     inputs = read_inputs(data, seed=data.seed_of(train.seed), cache=context.cache, note=context.note)
     return make_job(settings, inputs)
 
 
-def make_job(settings: Settings, inputs: Inputs) -> Job:
+def make_job(settings: Settings, inputs: Inputs) -> AutoencoderJob:
     """The task, the source and a model config that fits the inputs."""
     data, train = settings.data, settings.train
     config = replace(settings.model, shape=inputs.shape, mean=inputs.mean, deviation=inputs.deviation)
@@ -49,7 +56,7 @@ def make_job(settings: Settings, inputs: Inputs) -> Job:
     def evaluate(model: nn.Module, split: Split) -> CodeEvaluation:
         return evaluate_codes(model, task, split)
 
-    return Job(
+    return AutoencoderJob(
         kind=model_kind(settings),
         model=config,
         task=task,
@@ -62,6 +69,7 @@ def make_job(settings: Settings, inputs: Inputs) -> Job:
         test=test,
         rows=lambda split: inputs.rows(SPLITS[split]),
         evaluate=evaluate,
+        inputs=inputs,
     )
 
 
