@@ -392,6 +392,21 @@ _CATEGORIES: dict[str, Category] = {
                     "gated convolutions, with attention in each layer of the decoder",
                     "nothing",
                 ),
+                "vae": (
+                    "autoencoder:VAE",
+                    "variational autoencoder: codes near a normal prior, which can be sampled",
+                    "permutations",
+                ),
+                "autoencoder": (
+                    "autoencoder:Autoencoder",
+                    "an input through a small code and back: MLP, convolutions, ViT or set",
+                    "shifts by multiples of 4",
+                ),
+                "denoising": (
+                    "autoencoder:Denoising",
+                    "autoencoder that is given corrupted inputs and gives clean ones back",
+                    "nothing",
+                ),
             },
         ),
     ),
@@ -415,6 +430,10 @@ _CATEGORIES: dict[str, Category] = {
                 "images": (
                     "images.recipe:RECIPE",
                     "a classifier of your images: ResNet-9, ViT, Swin or convolutions that know turns",
+                ),
+                "autoencoder": (
+                    "autoencoder.recipe:RECIPE",
+                    "codes, new samples and clean copies of images, tables or point clouds",
                 ),
                 "graphs": (
                     "graphs.recipe:RECIPE",

@@ -62,6 +62,8 @@ def finish_run(
     if report:
         tell(observers, "working", "measuring the laws and writing the report ...")
         _write_outcome(run, recipe, job, model, split, ended)
+        with suppress(ValueError, OSError, ImportError, RuntimeError):
+            recipe.finish(run, job, model)
         target = target_of_run(run.path, model=model)
         write_laws(run, target)
         write_report(run, target)
@@ -113,6 +115,9 @@ FILES = (
     "report.html",
     "curves.png",
     "confusion.png",
+    "samples.png",
+    "reconstructions.png",
+    "latent.png",
     "laws.json",
     "samples",
     "config.json",

@@ -16,7 +16,7 @@ from torch import nn
 from regard import config as configs
 from regard import files, registry
 from regard.errors import RegardError
-from regard.recipes.base import Recipe
+from regard.recipes.base import LentBody, Recipe, recipe_of
 from regard.recipes.settings import Settings
 from regard.runs.load import load_model
 from regard.runs.lock import NAMES as LOCKS
@@ -39,6 +39,8 @@ def resolve_defaults(
             f"data must be a path, got {data!r}; leave --data out to train on the built-in data of "
             f"{recipe.name}"
         )
+    if kind is None and start is not None:
+        kind = _lent_kind(recipe, start)
     early = {name: options[name] for name in recipe.early_options if name in options}
     settings = recipe.defaults(data, kind, early)
     is_path = data is None or isinstance(data, str | os.PathLike)
@@ -55,24 +57,24 @@ def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
     """The settings with the body of an earlier run's model, and a head of its own."""
     if start.config.model is None:
         raise RegardError(f"{start.path} holds no model of a recipe to start from; give a run of a recipe")
-    wanted = next(
-        kind for kind in recipe.models if registry.find("models", kind).Config is type(settings.model)
-    )
-    if start.config.kind not in (wanted, *recipe.bodies.get(wanted, ())):
+    wanted = _kind_of(recipe, settings)
+    fits = start.config.kind in (wanted, *recipe.bodies.get(wanted, ()))
+    if not fits and _lent_body(start, wanted) is None:
         raise RegardError(
             f"cannot start from {start.path}: it holds a model of the kind "
             f"{start.config.kind}, "
             f"but this run trains a model of the kind {wanted}; start from a run of that kind: regard train "
             f"{recipe.name} --model {wanted}"
         )
-    body = {name: start.config.model[name] for name in _shared(recipe, settings, start)}
+    known = _body_config(recipe, settings, start)
+    body = {name: known[name] for name in _shared(recipe, settings, start)}
     model = configs.from_dict(type(settings.model), configs.to_dict(settings.model) | body)
     return recipe.refine_start(replace(settings, model=model), start)
 
 
 def check_body(recipe: Recipe, settings: Settings, start: Run) -> None:
     """Raise a ValueError if settings of the body differ from those of the earlier run."""
-    body, wanted = start.config.model or {}, configs.to_dict(settings.model)
+    body, wanted = _body_config(recipe, settings, start), configs.to_dict(settings.model)
     for name in _shared(recipe, settings, start):
         if wanted[name] != body[name]:
             raise RegardError(
@@ -84,12 +86,49 @@ def check_body(recipe: Recipe, settings: Settings, start: Run) -> None:
 def _shared(recipe: Recipe, settings: Settings, start: Run) -> list[str]:
     """Names of model settings that a run takes over from the earlier run."""
     known = {field.name for field in fields(type(settings.model))}
-    return sorted(known & set(start.config.model or {}) - recipe.not_inherited)
+    return sorted(known & set(_body_config(recipe, settings, start)) - recipe.not_inherited)
 
 
-def copy_weights(model: nn.Module, start: Run) -> None:
-    """Start from the weights of an earlier run: all of the body must fit; a head may be new."""
-    theirs = load_model(start).state_dict()
+def _kind_of(recipe: Recipe, settings: Settings) -> str:
+    """The name in the registry of the kind of model that is trained."""
+    return next(
+        kind for kind in recipe.models if registry.find("models", kind).Config is type(settings.model)
+    )
+
+
+def _lent_body(start: Run, kind: str) -> LentBody | None:
+    """A model of this kind inside that of an earlier run; None: there is none."""
+    if start.config.recipe is None or start.config.kind == kind:
+        return None
+    lent = recipe_of(start).lend_body(start)
+    if lent is None or lent.kind != kind:
+        return None
+    return lent
+
+
+def _lent_kind(recipe: Recipe, start: Run) -> str | None:
+    """The kind of model that an earlier run of another recipe lends a body to, if this recipe trains it."""
+    if start.config.recipe in (None, recipe.name):
+        return None
+    lent = recipe_of(start).lend_body(start)
+    if lent is None or lent.kind not in recipe.models:
+        return None
+    return lent.kind
+
+
+def _body_config(recipe: Recipe, settings: Settings, start: Run) -> Mapping[str, Any]:
+    """The config of the body to start from."""
+    lent = _lent_body(start, _kind_of(recipe, settings))
+    if lent is not None:
+        return lent.config
+    return start.config.model or {}
+
+
+def copy_weights(model: nn.Module, start: Run, kind: str | None = None) -> None:
+    """Start from the weights of an earlier run: all of the body must fit; a head may be new. kind: of the
+    model, in the registry; None: that of the earlier run"""
+    lent = None if kind is None else _lent_body(start, kind)
+    theirs = load_model(start).state_dict() if lent is None else lent.weights()
     mine = model.state_dict()
     fitting = {
         name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape

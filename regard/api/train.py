@@ -143,7 +143,7 @@ def train_recipe(
     job = prepare_job(recipe, settings, DataContext(cache=cache_folder(), note=note, old=start, given=given))
     model = build_model(job, settings)
     if start is not None:
-        copy_weights(model, start)
+        copy_weights(model, start, job.kind)
     sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
     sections |= {"train": settings.train, "corpus": job.info, "unit": job.unit}
     sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
@@ -170,7 +170,7 @@ def resume_run(
     check_same_data(run, job.info)
     model = build_model(job, settings)
     if run.config.origin is not None and not (run.state / "latest.json").exists():
-        copy_weights(model, Run.open(run.config.origin))
+        copy_weights(model, Run.open(run.config.origin), job.kind)
     return _fit(nullcontext(run), recipe, job, model, settings, observers, report, resume=True)
 
 

@@ -21,6 +21,7 @@ class AnswersPrinter:
         self.out, self.json = out, json
         self.table = out is not None and (is_answers_file(out) or is_lines_file(out))
         self.drawn: dict[str, None] = {}
+        self.shown = ""  # what the files drawn show
         self.answered = self.errors = self.judged = self.right = 0
         self.said, self.live = time.monotonic(), False  # when progress was told; is it on the screen?
 
@@ -44,6 +45,7 @@ class AnswersPrinter:
             print(prediction.format(), flush=True)
         if prediction.picture is not None:
             self.drawn[prediction.picture] = None
+            self.shown = prediction.shows
         self._tell_progress()
 
     def finish(self) -> int:
@@ -73,7 +75,7 @@ class AnswersPrinter:
                 files = [*self.drawn]
             else:
                 files = [f"{len(self.drawn):,} files in {self.out}"]
-            print("\n".join(["where it looked:", *(f"  {file}" for file in files)]))
+            print("\n".join([f"{self.shown}:", *(f"  {file}" for file in files)]))
 
     def _tell_progress(self) -> None:
         """How many answers a table has until now."""

@@ -61,9 +61,9 @@ def is_idx_of_images(path: Path) -> bool:
     return "idx3-ubyte" in path.name.lower() and path.is_file()
 
 
-def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
+def read_idx_files(paths: Sequence[Path], name: str, *, labels: bool = True) -> Rows:
     """Files called ...images-idx3-ubyte (.gz) with ...labels-idx1-ubyte beside them; t10k or test in a name:
-    for the end."""
+    for the end. labels: False if there need be none; the label of each is then empty"""
     families = sorted(
         {re.split(r"(?i)(?:train|t10k|test)?[-_.]*images", path.name)[0].rstrip("-_.") for path in paths}
     )
@@ -81,10 +81,13 @@ def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
         else:
             other = beside.with_name(beside.name + ".gz")
         found = next((each for each in (beside, other) if each.exists()), None)
-        if found is None:
+        if found is None and labels:
             raise RegardError(f"there are no labels beside {path}; they should be in {beside.name}")
         pixels.append(_read_idx(path, 3))
-        classes.append(_read_idx(found, 1))
+        if found is None:
+            classes.append(np.full(len(pixels[-1]), "", dtype=object))
+        else:
+            classes.append(_read_idx(found, 1))
         if len(pixels[-1]) != len(classes[-1]):
             raise RegardError(
                 f"{path} has {len(pixels[-1]):,} images and {found} has {len(classes[-1]):,} labels; "
@@ -151,9 +154,9 @@ PAIRS = (("images", "labels"), ("x", "y"))
 SHAPES = "they should be n h w, n h w 3 or n 3 h w"
 
 
-def read_npz(path: Path) -> Rows:
+def read_npz(path: Path, *, labels: bool = True) -> Rows:
     """Arrays images and labels (or x and y), or x_train, y_train, x_test, y_test, or train_images,
-    train_labels, ..."""
+    train_labels, ... labels: False if there need be none; the label of each is then empty"""
     arrays = {name.lower(): array for name, array in read_arrays(path).items()}
     named = [(x, y, TRAIN) for x, y in PAIRS]
     for end, split in SPLITS.items():
@@ -170,14 +173,16 @@ def read_npz(path: Path) -> Rows:
         )
     for x, y, _ in parts:
         if y not in arrays:
-            raise RegardError(f"{path} has '{x}' and no '{y}'; it has: {', '.join(arrays)}")
+            if labels:
+                raise RegardError(f"{path} has '{x}' and no '{y}'; it has: {', '.join(arrays)}")
+            arrays[y] = np.full(len(arrays[x]), "")
         if arrays[x].ndim not in (3, 4):
             raise RegardError(f"{path} has images of shape {arrays[x].shape} in '{x}'; {SHAPES}")
         _check_labels(arrays[y], len(arrays[x]), y, path)
     pixels = _as_bytes([arrays[x] for x, _, _ in parts], path)
-    labels = [_label(each) for _, y, _ in parts for each in arrays[y].reshape(-1).tolist()]
+    words = [_label(each) for _, y, _ in parts for each in arrays[y].reshape(-1).tolist()]
     splits = np.concatenate([np.full(len(arrays[x]), split, dtype=np.uint8) for x, _, split in parts])
-    return Rows(pixels, labels, splits)
+    return Rows(pixels, words, splits)
 
 
 def _check_labels(labels: Any, images: int, name: str, path: Path) -> None:

@@ -97,6 +97,9 @@ def app(session: Session, token: str) -> Application:
     async def region(request: Request) -> Response:
         return await answered(request, session.region)
 
+    async def ask(request: Request) -> Response:
+        return await answered(request, session.ask)
+
     async def weights(request: Request) -> Response:
         asked = [request.path_params[name] for name in NUMBERS]
         if not all(NUMBER.fullmatch(each) for each in asked):
@@ -121,6 +124,7 @@ def app(session: Session, token: str) -> Application:
         Route("/", start, methods=["GET"]),
         Route("/api/look", look, methods=["POST"]),
         Route("/api/region", region, methods=["POST"]),
+        Route("/api/ask", ask, methods=["POST"]),
         Route("/api/weights/" + "/".join(f"{{{name}}}" for name in NUMBERS), weights, methods=["GET"]),
     ]
     handlers: dict[Any, Any] = {404: other, 405: other, TimeoutError: late, Exception: bug}

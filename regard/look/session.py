@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard.errors import RegardError
@@ -19,6 +20,7 @@ from regard.look.scene import Scene, gather
 from regard.look.silence import can_silence
 from regard.look.views.attention import count_of, matrix
 from regard.look.views.outcome import OutcomeView
+from regard.nn.eval_mode import eval_mode
 from regard.runs.run import Run
 
 KEPT = 4  # recordings whose full weights can still be asked for
@@ -174,6 +176,22 @@ class Session:
             except Exception as error:  # of the model itself, which can be anything
                 words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 raise RegardError(f"{self.name} cannot be run without this: {words}") from error
+
+    def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What one view answers: `record`, `view`, and what else that view wants to know."""
+        name, record = asked.get("view"), asked.get("record")
+        if type(record) is not int or not isinstance(name, str):
+            raise RegardError("a view is asked with a record, a whole number, and its name as view")
+        with self.lock:
+            scene = self.scenes.get(record)
+            if scene is None:
+                raise RegardError(f"recording {record} is no longer kept; run it again")
+            view = next((each for each in scene.views if each.name == name), None)
+            if view is None or scene.view(name) is None:
+                raise RegardError(f"recording {record} has no view {name[:40]!r}")
+            question = {key: value for key, value in asked.items() if key not in ("record", "view")}
+            with eval_mode(scene.model), torch.no_grad():
+                return view.ask(scene, question)
 
     def weights(self, record: int, layer: int, call: int, head: int, window: int = 0) -> bytes:
         """All weights of one head in one call of its layer, in one of its windows, as float32 bytes, n ×

@@ -4,12 +4,14 @@ in its folder."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import nn
 
+from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 
 if TYPE_CHECKING:
@@ -41,6 +43,11 @@ class View(ABC):
     @abstractmethod
     def build(self, scene: Scene) -> dict[str, Any] | None:
         """The data of the tab, for JSON, as web/README.md says; None: there is nothing to see."""
+
+    def ask(self, scene: Scene, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a question of a served page about what the view shows, for JSON. What is asked comes
+        from a request, so nothing in it is trusted."""
+        raise RegardError(f"the view {self.name} answers no questions")
 
     def still(self, scene: Scene, title: str) -> Any | None:
         """A figure of it; None: it has none, and the next view is asked."""

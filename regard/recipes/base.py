@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard import registry
 from regard.errors import RegardError
@@ -42,6 +42,14 @@ class ExportFiles:
     labels: tuple[str, ...] = ()
     files: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+class LentBody(NamedTuple):
+    """A model inside that of a run, which a run of another recipe can start from, with a head of its own."""
+
+    kind: str  # its name in the registry
+    config: Mapping[str, Any]
+    weights: Callable[[], Mapping[str, Tensor]]  # without those of a head
 
 
 class Recipe(ABC):
@@ -119,6 +127,11 @@ class Recipe(ABC):
     def next_command(self, run: Run) -> str:
         """The command to type after training."""
 
+    def finish(self, run: Run, job: Job, model: nn.Module) -> None:
+        """Write files of this kind of data at the end of a training, before the report. A run is not lost over
+        them."""
+        return
+
     # ── weights of others
 
     def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
@@ -141,6 +154,10 @@ class Recipe(ABC):
     def load(self, run: Run) -> nn.Module:
         """The model of a run, ready for use."""
         return load_model(run)
+
+    def lend_body(self, run: Run) -> LentBody | None:
+        """What runs of other recipes can start from, beside runs of the same kind of model; None: nothing."""
+        return None
 
     def with_options(self, options: Any) -> Recipe:
         """The recipe that predicts and evaluates with these options, of the class `predict_options`."""

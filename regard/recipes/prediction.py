@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -22,6 +22,8 @@ LONGEST = 80  # characters of a text of a table that are printed
 class Prediction:
     """The prediction for one input, or the reason why there is none."""
 
+    shows: ClassVar[str] = "where it looked"  # what `picture` shows
+
     input: str  # a text, or the name of a file or of a part of it
     # classification: probabilities, the highest first
     labels: dict[str, float] = field(default_factory=dict)
@@ -30,7 +32,7 @@ class Prediction:
     kind: Literal["text", "file"] | None = None  # what `input` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
     evidence: Evidence | None = None  # additive models: what each part adds to the prediction
-    picture: str | None = None  # a file that shows where the model looked
+    picture: str | None = None  # a file that was drawn, see `shows`
     # where it comes from a table: the table, and the cells of its row (of a set or a node: what identifies it)
     source: str | None = None
     row: Mapping[str, Any] = field(default_factory=dict)

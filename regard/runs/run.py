@@ -41,6 +41,7 @@ VERIFIED = (
     "laws.json",
     "confusion.json",
     "outcome.json",
+    "codes.json",
 )
 # files of the folder itself that only a training writes, or its end
 WRITTEN = (*VERIFIED, CHECKSUMS, "metrics.jsonl", "confusion.png", "curves.png", "report.html")

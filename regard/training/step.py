@@ -47,6 +47,9 @@ class Stepper:
     def gradients(self, step: int) -> tuple[Tensor, int]:
         """Compute the gradients of a step; returns its mean loss and the number of tokens."""
         seed_all(self.config.seed, step, self.device)
+        begin_step = getattr(self.task, "begin_step", None)  # of a loss that changes with the steps
+        if begin_step is not None:
+            begin_step(step)
         count = self.config.accumulate
         losses: list[Tensor] = []
         weights: list[Any] = []

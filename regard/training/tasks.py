@@ -41,7 +41,8 @@ class Task(Protocol):
     otherwise the loss decides. `measures`, if it has them, are all that may decide. `score`, if a task has it,
     gives the numbers of each example (training/scores.py); `judge`, model -> measures, those of whole answers,
     such as translations of some validation sentences: each evaluation in training asks for it once.
-    `tensors` and `load`, if a task has them, are what it carries from step to step, for checkpoints."""
+    `tensors` and `load`, if a task has them, are what it carries from step to step, for checkpoints. `begin_step`, if
+    a task has it, is told the number of each step."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""

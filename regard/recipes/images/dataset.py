@@ -99,12 +99,15 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
     found = find_images(config.path, config.image, config.label, config.names, config.asks)
     if config.balanced and found.numbers is not None:
         raise RegardError("balanced is for classes, and the labels are numbers; leave it out")
+    return read_pixels(found, config, seed=seed, cache=cache, note=note)
+
+
+def read_pixels(
+    found: LabelledImages, config: ImagesConfig, *, seed: int, cache: Path, note: Note | None = None
+) -> Images:
+    """Images that were found as bytes of one size, with a split."""
     side, channels = choose_size(found, config)
-    if found.pixels is not None:
-        store: Store = Held(resize_all(found.pixels, side, channels, config.fit))
-        skipped: tuple[str, ...] = ()
-    else:
-        found, store, skipped = _decoded(found, side, channels, config, cache, tell)
+    found, store, skipped = load_pixels(found, side, channels, config, cache, note)
     splits = complete_splits(found, config, seed)
     notes = found.notes
     if config.validation and not (splits == VALIDATION).any():
@@ -188,7 +191,6 @@ def read_other_images(
 ) -> tuple[Images, Array]:
     """Other images as a run reads its own, and which of them are measured: those for testing, or all where
     nothing says so."""
-    tell: Note = note or (lambda what, share: None)
     asks: Asks = "classes" if info.numbers is None else "numbers"
     found = find_images(config.path, config.image, config.label, asks=asks, to_learn=False)
     if found.pixels is not None and info.unnamed is not None:
@@ -203,11 +205,7 @@ def read_other_images(
     if info.numbers is None:
         place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
         found = replace(found, labels=info.labels, classes=place[found.classes])
-    if found.pixels is not None:
-        store: Store = Held(resize_all(found.pixels, info.size, info.channels, config.fit))
-        skipped: tuple[str, ...] = ()
-    else:
-        found, store, skipped = _decoded(found, info.size, info.channels, config, cache, tell)
+    found, store, skipped = load_pixels(found, info.size, info.channels, config, cache, note)
     rows = np.flatnonzero(found.splits == TEST)
     light = (info.mean, info.deviation)
     images = Images(found, store, info.size, info.channels, *light, skipped, info.numbers)
@@ -332,6 +330,16 @@ class Files:
 
 
 Store = Held | Files
+
+
+def load_pixels(
+    found: LabelledImages, size: int, channels: int, config: ImagesConfig, cache: Path, note: Note | None
+) -> tuple[LabelledImages, Store, tuple[str, ...]]:
+    """The images that can be read, their pixels, and what was wrong with the rest."""
+    if found.pixels is not None:
+        return found, Held(resize_all(found.pixels, size, channels, config.fit)), ()
+    tell: Note = note or (lambda what, share: None)
+    return _decoded(found, size, channels, config, cache, tell)
 
 
 def _decoded(

@@ -1,0 +1,1 @@
+"""Autoencoders of images, of rows of tables and of point clouds."""

@@ -1,0 +1,117 @@
+"""New inputs of a trained autoencoder: from the prior, around an input, or on the way from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.config import check_positive, check_sizes
+from regard.errors import RegardError
+from regard.recipes.autoencoder.codes import read_prior
+from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
+from regard.recipes.autoencoder.given_inputs import read_one
+from regard.recipes.autoencoder.task import to_numbers
+from regard.recipes.autoencoder.write_inputs import check_place, is_folder, rows_as_csv, write_made
+from regard.runs.load import load_model
+from regard.runs.run import Run
+
+AT_ONCE = 1024  # codes that are decoded together
+NO_PRIOR = (
+    "codes of this model have no prior: they are drawn from a normal distribution with the mean and the "
+    "covariance of the codes of training inputs"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions:
+    """What to generate, and where to write it."""
+
+    largest: ClassVar[dict[str, int]] = {"count": 10**6, "steps": 10**4}
+
+    count: int = 64  # how many samples
+    # images: sheet.png, a folder (ending in /) or .npz; tables: .csv or .npz; point clouds: .npz, .csv or a
+    # folder; None: generated.png (or .npz) in the run, and rows of a table on the screen
+    out: str | None = None
+    near: str | None = None  # samples around this input: z + spread · ε, where z is its code
+    spread: float = 0.5  # of samples around an input
+    between: tuple[str, ...] = ()  # two inputs, A B: codes on the line from one to the other
+    steps: int = 9  # inputs on that line, both ends included
+    temperature: float = 1.0  # samples of the prior: less is nearer to the middle, and more alike
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        check_positive(self, "count")
+        if self.between and len(self.between) != 2:
+            raise RegardError(
+                f"--between takes two inputs, got {len(self.between)}: {' '.join(self.between)}"
+            )
+        if self.between and self.near is not None:
+            raise RegardError("--near and --between are two ways to choose codes; give one of them")
+        if self.steps < 2:
+            raise RegardError(f"steps must be at least 2, both ends, got {self.steps}")
+        for name in ("spread", "temperature", "seed"):
+            if not getattr(self, name) >= 0:
+                raise RegardError(f"{name} must be at least 0, got {getattr(self, name)}")
+
+
+@torch.no_grad()
+def generate(run: Run, options: GenerateOptions, note: Callable[[str], None]) -> Iterator[str]:
+    """Write new inputs, and say where."""
+    info = run.section(InputsInfo, "corpus")
+    if options.out is not None:
+        check_place(options.out, info.form)
+    model: Any = load_model(run)
+    codes = choose_codes(run, model, options, note)
+    made = torch.cat([model.decode_mean(some) for some in codes.split(AT_ONCE)])
+    if options.out is None and info.form == "rows":
+        yield rows_as_csv(made, info)
+        return
+    out = options.out
+    if out is None:
+        out = str(run.path / f"generated{'.png' if info.form == 'images' else '.npz'}")
+    write_made(made, info, out, columns=len(made) if options.between else None)
+    folder = "folder " if is_folder(out) else ""
+    yield f"{folder}{out}: {describe(options, len(made))}\n"
+
+
+def describe(options: GenerateOptions, count: int) -> str:
+    """What was generated, in words."""
+    if options.between:
+        return f"{count} inputs on the line from {options.between[0]} to {options.between[1]}"
+    if options.near is not None:
+        return f"{count} samples around {options.near}, spread {options.spread:g}"
+    return f"{count} samples"
+
+
+def choose_codes(run: Run, model: Any, options: GenerateOptions, note: Callable[[str], None]) -> Tensor:
+    """The codes to decode.   n latent"""
+    draw = torch.Generator().manual_seed(options.seed)
+    if options.between:
+        first, last = (encode_file(run, model, each) for each in options.between)
+        return torch.lerp(first, last, torch.linspace(0, 1, options.steps)[:, None])
+    noise = torch.randn(options.count, model.config.latent, generator=draw)
+    if options.near is not None:
+        return encode_file(run, model, options.near) + options.spread * noise
+    if model.variational:
+        return options.temperature * noise
+    mean, root = read_prior(run)
+    note(NO_PRIOR)
+    return mean + options.temperature * noise @ root.T
+
+
+def encode_file(run: Run, model: Any, path: str) -> Tensor:
+    """The mean of the code of one input.   1 latent"""
+    config, info = run.section(InputsConfig, "data"), run.section(InputsInfo, "corpus")
+    x = to_numbers(read_one(path, config, info)[None], threshold_of(config))
+    found: Tensor = model.encode(x)[0]
+    return found
+
+
+def threshold_of(config: InputsConfig) -> Any:
+    """How one image becomes black and white: never by chance."""
+    return "threshold" if config.binarise != "none" else "none"

@@ -1,0 +1,102 @@
+"""Inputs that a person gives: files of images or point clouds, rows of tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.image_files import read
+from regard.data.table_rows import looks_like_table
+from regard.data.tables import read_table
+from regard.errors import RegardError
+from regard.recipes.answers import plain_cell
+from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
+from regard.recipes.autoencoder.read_inputs import read_points
+from regard.recipes.autoencoder.read_rows import numbers_of
+from regard.recipes.images.dataset import ImagesConfig
+from regard.recipes.images.given_images import given_images
+from regard.recipes.prediction import Prediction
+from regard.runs.run import Run
+
+
+class GivenInput(NamedTuple):
+    """An input, and its prediction without the answer; tokens None: the prediction has an error."""
+
+    tokens: Tensor | None  # shape: bytes of an image, or real numbers
+    prediction: Prediction
+
+
+def given_inputs(inputs: Sequence[str], run: Run) -> Iterator[GivenInput]:
+    """Each file, and each row of each table, in order."""
+    config, info = run.section(InputsConfig, "data"), run.section(InputsInfo, "corpus")
+    if info.form == "images":
+        yield from _images(inputs, config, info)
+        return
+    for given in inputs:
+        try:
+            if info.form == "rows":
+                yield from _rows(given, info)
+            else:
+                yield GivenInput(read_one(given, config, info), Prediction(input=given))
+        except (ValueError, OSError) as error:
+            yield GivenInput(None, Prediction(input=given, error=str(error)))
+
+
+def _images(inputs: Sequence[str], config: InputsConfig, info: InputsInfo) -> Iterator[GivenInput]:
+    for path, prediction in given_images(inputs, ImagesConfig(image=config.image, label=config.label)):
+        if path is None:
+            yield GivenInput(None, prediction)
+            continue
+        try:
+            yield GivenInput(read_one(path, config, info), prediction)
+        except (ValueError, OSError) as error:
+            yield GivenInput(None, Prediction(input=path, error=str(error)))
+
+
+def _rows(path: str, info: InputsInfo) -> Iterator[GivenInput]:
+    if not looks_like_table(path):
+        raise RegardError(f"{path} is no table; give rows of {', '.join(info.columns[:5])} in a .csv file")
+    table = read_table(path)
+    numbers = standardise(numbers_of(table, info.columns), info)
+    for line, cells, row in zip(table.lines, table.rows, numbers, strict=True):
+        named = {name: plain_cell(cell) for name, cell in zip(table.names, cells, strict=True)}
+        yield GivenInput(row, Prediction(input=f"line {line}", source=path, row=named))
+
+
+def standardise(numbers: np.ndarray, info: InputsInfo) -> Tensor:
+    """Rows as the model takes them.   n d"""
+    found = (numbers - np.array(info.centre)) / np.array(info.scale)
+    return torch.from_numpy(found.astype(np.float32))
+
+
+def restore(numbers: Tensor, info: InputsInfo) -> Tensor:
+    """Rows in the units of the table.   n d"""
+    exact = numbers.double()
+    return exact * exact.new_tensor(info.scale) + exact.new_tensor(info.centre)
+
+
+def read_one(given: str | bytes, config: InputsConfig, info: InputsInfo) -> Tensor:
+    """One input: an image or a point cloud by its file or its bytes, or the first row of a table.   shape"""
+    if isinstance(given, str) and not os.path.isfile(given):
+        raise RegardError(f"there is no file {given!r}; give the path of one of the {info.form}")
+    if info.form == "images":
+        channels, size, _ = info.shape
+        return torch.from_numpy(read(given, size, channels, config.fit))
+    if isinstance(given, bytes):
+        raise RegardError(f"{info.form} are read from files")
+    if info.form == "points":
+        cloud = read_points(given, info.shape[0]).astype(np.float32)
+        if cloud.shape[1] != info.shape[1]:
+            raise RegardError(
+                f"{given} has points of {cloud.shape[1]} numbers, the model reads {info.shape[1]}"
+            )
+        return torch.from_numpy(cloud)
+    first = next(_rows(given, info), None)
+    if first is None or first.tokens is None:
+        raise RegardError(f"{given} has no rows; give one at least")
+    return first.tokens

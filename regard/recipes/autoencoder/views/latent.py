@@ -1,0 +1,259 @@
+"""The latent space as a map, with what is decoded at a place, and a strip of decodings along each dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import RegardError
+from regard.look import pack
+from regard.look.contribution import tensor_of
+from regard.look.model_input import ModelInput
+from regard.look.view import View, web_files
+from regard.recipes.autoencoder.views.exhibit import (
+    count_that_fits,
+    describe_inputs,
+    exhibit,
+    exhibit_large,
+)
+from regard.recipes.autoencoder.views.held_out import Codes
+from regard.recipes.autoencoder.views.still import draw_latent
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+WIDTH = 3.0  # σ that strips, sliders and the map reach from the middle
+INSIDE = 0.9973002039367398  # of a normal distribution, within 3 σ
+STEPS = 9  # decodings in a strip
+STRIPS = 16  # dimensions whose strips are in the page, and that are asked for at once
+GRID = 15  # decodings along each side of the map
+SMALLEST_GRID = 5
+FARTHEST = 1e4  # from 0 that a number of a code may be
+LATENT_FILES = web_files(
+    Path(__file__).parents[1],
+    "37-exhibit.js",
+    "38-latent-map.js",
+    "38-dimensions.js",
+    "39-latent.js",
+    "39-reconstructions.js",
+    "39-rate.js",
+    "latent.css",
+)
+
+
+class LatentView(View):
+    """Codes on a map. Served, every place is decoded that is pointed at."""
+
+    name, order, stands_alone = "latent", 5, True
+    files = LATENT_FILES
+
+    def __init__(self, codes: Codes) -> None:
+        self.codes = codes
+
+    def applies(self, given: ModelInput) -> bool:
+        return "x" in given.inputs
+
+    def build(self, scene: Scene) -> dict[str, Any]:
+        codes = self.codes
+        base = tensor_of(scene.out)[0].detach().float().cpu()
+        if not bool(base.isfinite().all()):
+            base = torch.zeros_like(base)
+        low, high = self._frame(base)
+        first = codes.order[:STRIPS]
+        return {
+            "view": self.name,
+            "inputs": describe_inputs(codes.info, codes.reach),
+            "latent": codes.latent,
+            "variational": codes.variational,
+            "axes": list(codes.plane.names),
+            "explained": pack.round_digits(torch.tensor(codes.plane.explained), 3),
+            "low": pack.round_digits(low),
+            "high": pack.round_digits(high),
+            "origin": pack.round_digits(codes.plane.place(torch.zeros(1, codes.latent))[0]),
+            "held": _map_points(codes),
+            "within": share_within(codes),
+            "grid": self._grid(low, high),
+            "here": {
+                "name": scene.given.name or "this input",
+                "place": pack.round_digits(codes.plane.place(base[None])[0]),
+                "code": pack.round_digits(base, 5),
+                "original": exhibit_large(scene.given.inputs["x"][0], codes.info),
+                "decoded": exhibit_large(codes.decode(base[None])[0], codes.info),
+            },
+            "dimensions": self._dimensions(base),
+            "strips": self._strips(base, first),
+            "note": self._note(),
+        }
+
+    def _note(self) -> str | None:
+        held = self.codes.held_out
+        if held is None:
+            return "The data of this run cannot be read any more, so the map of the latent space has no inputs on it."
+        if len(held.rows) < held.of:
+            return (
+                f"The map, the errors and the KL are of {len(held.rows):,} of the {held.of:,} inputs of the "
+                f"{held.split} split, evenly taken."
+            )
+        return None
+
+    # ---- parts
+
+    def _frame(self, base: Tensor) -> tuple[Tensor, Tensor]:
+        """The corners of the map: all codes are inside, and 3 σ of a prior that has no more dimensions.
+        k, k"""
+        codes = self.codes
+        seen = [codes.plane.place(base[None])]
+        if codes.held_out is not None:
+            seen.append(codes.plane.place(codes.held_out.codes))
+        if codes.held_out is None or (codes.variational and codes.latent <= 2):
+            far = torch.full((1, len(codes.plane.names)), WIDTH)
+            seen += [far, -far]
+        places = torch.cat(seen).nan_to_num().clamp(-FARTHEST, FARTHEST)
+        low, high = places.amin(0), places.amax(0)
+        air = 0.04 * (high - low).max().clamp_min(1e-3)
+        return low - air, high + air
+
+    def _grid(self, low: Tensor, high: Tensor) -> dict[str, Any] | None:
+        """What is decoded in the middle of each field of the map, row by row from the top."""
+        if len(low) > 2:
+            return None
+        side = min(GRID, int(count_that_fits(self.codes.info) ** 0.5))
+        if side < SMALLEST_GRID:
+            return None
+        middles = (torch.arange(side) + 0.5) / side
+        across = low[0] + middles * (high[0] - low[0])
+        if len(low) == 1:
+            places = across[:, None]
+            rows = 1
+        else:
+            up = high[1] - middles * (high[1] - low[1])
+            places = torch.cartesian_prod(up, across).flip(1)
+            rows = side
+        decoded = self.codes.decode(self.codes.plane.code(places))
+        return {"rows": rows, "columns": side, "shown": exhibit(decoded, self.codes.info)}
+
+    def _dimensions(self, base: Tensor) -> list[dict[str, Any]]:
+        codes = self.codes
+        middle, sigma = codes.spread
+        active = codes.active.tolist()
+        kl = codes.kl
+        return [
+            {
+                "number": i,
+                "kl": None if kl is None else pack.round_digits(float(kl[i])),
+                "variance": pack.round_digits(float(codes.variance[i])),
+                "active": active[i],
+                "low": pack.round_digits(float(middle[i] - WIDTH * sigma[i])),
+                "high": pack.round_digits(float(middle[i] + WIDTH * sigma[i])),
+                "sigma": pack.round_digits(float(sigma[i])),
+            }
+            for i in codes.order
+        ]
+
+    def _strips(self, base: Tensor, dimensions: list[int]) -> dict[str, Any]:
+        """Decodings along each of some dimensions; all other numbers are those of a code."""
+        middle, sigma = self.codes.spread
+        steps = torch.linspace(-WIDTH, WIDTH, STEPS)
+        codes = base.repeat(len(dimensions), STEPS, 1)
+        for place, i in enumerate(dimensions):
+            codes[place, :, i] = middle[i] + steps * sigma[i]
+        decoded = self.codes.decode(codes.flatten(0, 1))
+        return {"of": dimensions, "steps": STEPS, "shown": exhibit(decoded, self.codes.info)}
+
+    # ---- questions
+
+    def ask(self, scene: Scene, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """One of: `code`, its numbers; `place` on the map; `row`, the number of an input on the map. The answer is
+        that code, its place, and what is decoded from it. With `code` and `strips`, a list of dimensions: their
+        strips through that code."""
+        known = ("code", "place", "row", "strips")
+        unknown = sorted(set(asked) - set(known))
+        if unknown:
+            raise RegardError(f"a latent space takes no {unknown[0]!r}; known: {', '.join(known)}")
+        code = self._asked_code(asked)
+        if "strips" in asked:
+            return {"strips": self._strips(code, self._asked_dimensions(asked["strips"]))}
+        decoded = self.codes.decode(code[None])[0]
+        return {
+            "code": pack.round_digits(code, 5),
+            "place": pack.round_digits(self.codes.plane.place(code[None])[0], 5),
+            "decoded": exhibit_large(decoded, self.codes.info),
+        }
+
+    def _asked_code(self, asked: Mapping[str, Any]) -> Tensor:
+        if sum(name in asked for name in ("code", "place", "row")) != 1:
+            raise RegardError("ask with one of these: code, place or row")
+        if "code" in asked:
+            return _numbers("code", asked["code"], self.codes.latent)
+        if "place" in asked:
+            place = _numbers("place", asked["place"], len(self.codes.plane.names))
+            return self.codes.plane.code(place[None])[0]
+        held, row = self.codes.held_out, asked["row"]
+        count = 0 if held is None else len(held.rows)
+        if held is None or type(row) is not int or not 0 <= row < count:
+            raise RegardError(f"row must be a whole number from 0 to below {count}, got {str(row)[:40]}")
+        return held.codes[row].float()
+
+    def _asked_dimensions(self, given: Any) -> list[int]:
+        whole = (
+            isinstance(given, list) and 0 < len(given) <= STRIPS and all(type(each) is int for each in given)
+        )
+        if not whole or not all(0 <= each < self.codes.latent for each in given):
+            raise RegardError(
+                f"strips must be up to {STRIPS} dimensions from 0 to {self.codes.latent - 1}, got "
+                f"{str(given)[:40]}"
+            )
+        found: list[int] = given
+        return found
+
+    def still(self, scene: Scene, title: str) -> Any:
+        return draw_latent(self.codes, title)
+
+
+def _numbers(name: str, given: Any, count: int) -> Tensor:
+    """Real numbers of a request, none of them too large.   count"""
+    numbers = isinstance(given, list) and all(type(each) in (int, float) for each in given)
+    if not numbers or len(given) != count or not all(abs(each) <= FARTHEST for each in given):
+        raise RegardError(f"{name} must be {count} numbers from −{FARTHEST:g} to {FARTHEST:g}")
+    return torch.tensor([float(each) for each in given])
+
+
+def _map_points(codes: Codes) -> dict[str, Any] | None:
+    """Inputs on the map; None: there are none."""
+    held, inputs = codes.held_out, codes.inputs
+    if held is None or inputs is None:
+        return None
+    few = min(len(held.rows), count_that_fits(codes.info))
+    shown = torch.linspace(0, len(held.rows) - 1, few).round().long()
+    classes = None
+    if inputs.labels:
+        classes = [int(each) for each in inputs.classes[held.rows]]
+    return {
+        "split": held.split,
+        "count": len(held.rows),
+        "places": pack.pack_array(codes.plane.place(held.codes).nan_to_num().numpy().astype(np.float32)),
+        "names": [inputs.name_of(int(row)) for row in held.rows],
+        "labels": list(inputs.labels),
+        "classes": classes,
+        "thumbs": shown.tolist(),
+        "shown": exhibit(held.x[shown], codes.info),
+    }
+
+
+def share_within(codes: Codes) -> dict[str, Any] | None:
+    """The share of codes of which every number is within 3 σ of the middle, and what it is for normal codes."""
+    held = codes.held_out
+    if held is None:
+        return None
+    middle, sigma = codes.spread
+    inside = ((held.codes - middle).abs() <= WIDTH * sigma).all(1)
+    return {
+        "share": float(inside.float().mean()),
+        "expected": INSIDE**codes.latent,
+        "count": len(inside),
+    }
