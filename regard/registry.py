@@ -387,6 +387,16 @@ _CATEGORIES: dict[str, Category] = {
                     "gated convolutions, with attention in each layer of the decoder",
                     "nothing",
                 ),
+                "transformerworld": (
+                    "world:TransformerWorld",
+                    "world model: what comes after an action, from attention to the last steps",
+                    "shifts",
+                ),
+                "gruworld": (
+                    "recurrent_world:GRUWorld",
+                    "world model: what comes after an action, from one gated state",
+                    "shifts",
+                ),
             },
         ),
     ),
@@ -414,6 +424,10 @@ _CATEGORIES: dict[str, Category] = {
                 "graphs": (
                     "graphs.recipe:RECIPE",
                     "predictions for nodes, edges or whole graphs, from edge lists and other files",
+                ),
+                "world": (
+                    "world.recipe:RECIPE",
+                    "a world model, and a policy that learns inside it, from an environment or episodes",
                 ),
             },
         ),

@@ -8,6 +8,8 @@ from typing import Any
 from regard.runs.figures import say_measure
 
 Look = Mapping[str, Any]  # the measures of an evaluation
+# in place of a measure: the last weights are kept, because evaluations of one run cannot be compared
+LAST = "last"
 RISING = frozenset({"accuracy"})  # measures of which more is better; of all others less is
 
 
@@ -35,6 +37,8 @@ def best_look(looks: Sequence[Look], by: str | None) -> Look | None:
     """The first of the best evaluations. by: the measure that decides; None: the loss"""
     if not looks:
         return None
+    if by == LAST:
+        return looks[-1]
     return max(looks, key=lambda look: rank(look, by or "loss"))
 
 

@@ -35,8 +35,9 @@ EXTRAS = (
 
 
 class Task(Protocol):
-    """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept;
-    otherwise the loss decides. `score`, if a task has it, gives the numbers of each example (training/scores.py)."""
+    """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept ("last": the
+    last ones are); otherwise the loss decides. `score`, if a task has it, gives the numbers of each example
+    (training/scores.py)."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""
