@@ -189,17 +189,32 @@ class WorldModel(nn.Module):
         target = torch.cat((after - x, rewards.double()[:, None]), 1)
         # gelsd: one-hot actions and the constant are dependent, so many maps are the best, and it takes the smallest
         found = torch.linalg.lstsq(z, target, driver="gelsd").solution  # o+a+1 o+1
-        apart = (target - z @ found).std(0, correction=0)
-        least = LEAST * target.std(0, correction=0)
-        size = torch.maximum(apart, least)
-        self.size.copy_(torch.where(size > 1e-8, size, 1e-8))
         self.skip.copy_(found[:-1].T)
         self.offset.copy_(found[-1])
-        both = torch.cat((x, after))
-        low, high = both.amin(0), both.amax(0)
+        self.policy.scale.copy_(rewards.double().square().mean().sqrt().clamp(min=1e-6) / (1 - discount))
+        self.size.copy_(self._measure_size(steps, following, rewards))
+
+    @torch.no_grad()
+    def fit_size(self, steps: Tensor, following: Tensor, rewards: Tensor) -> None:
+        """Take from more data how far the linear map is off, and in which limits observations lie. What the heads
+        predict stays the same.   n (o + a), n o, n"""
+        size = self._measure_size(steps, following, rewards)
+        shrink = (self.size / size).repeat(self.config.ensemble)
+        self.head.weight.mul_(shrink[:, None])
+        self.head.bias.mul_(shrink)
+        self.size.copy_(size)
+
+    def _measure_size(self, steps: Tensor, following: Tensor, rewards: Tensor) -> Tensor:
+        """The error of the linear map, of each number. Sets the limits of imagination, too.   -> o+1"""
+        scaled = self.scale_steps(steps[None])[0]
+        x, after = scaled[:, : self.config.observations], self.normalise(following)
+        truth = torch.cat((after, rewards[:, None]), 1)
+        apart = (truth - self.linear(scaled[None])[0]).double().square().mean(0).sqrt()
+        change = torch.cat((after - x, rewards[:, None]), 1).double().std(0, correction=0)
+        low, high = torch.minimum(x.amin(0), after.amin(0)), torch.maximum(x.amax(0), after.amax(0))
         self.low.copy_(low - (high - low))
         self.high.copy_(high + (high - low))
-        self.policy.scale.copy_(rewards.double().square().mean().sqrt().clamp(min=1e-6) / (1 - discount))
+        return torch.maximum(apart, LEAST * change).clamp(min=1e-8).to(self.size)
 
     # ── for check
 

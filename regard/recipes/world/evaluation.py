@@ -88,14 +88,30 @@ def evaluate_world(
 ) -> WorldEvaluation:
     """Act in the real environment if there is one, with the policy frozen, and compare predictions with what came;
     for recorded episodes only the latter, on those that were held out."""
-    if data.environment is not None:
-        judged = act_real(model, data, options, learned=learned)
-        returns = tuple(judged.returns.tolist())
-        split, steps = "fresh", store.real_steps or None
-    else:
-        rows = store.held_rows if len(store.held_rows) else store.train_rows
-        judged, returns, steps = store.all.take(rows), (), None
-        split = "validation" if len(store.held_rows) else "train"
+    if data.environment is None:
+        held = len(store.held_rows) > 0
+        judged = store.all.take(store.held_rows if held else store.train_rows)
+        return _make(model, judged, "validation" if held else "train", options)
+    judged = act_real(model, data, options, learned=learned)
+    returns = tuple(judged.returns.tolist()) if learned else ()
+    return _make(model, judged, "fresh", options, returns, store.real_steps or None)
+
+
+def evaluate_recorded(
+    model: WorldModel, store: EpisodeStore, name: str, options: EvaluateOptions
+) -> WorldEvaluation:
+    """Compare predictions with recorded episodes."""
+    return _make(model, store.all, name, options)
+
+
+def _make(
+    model: WorldModel,
+    judged: Episodes,
+    split: str,
+    options: EvaluateOptions,
+    returns: tuple[float, ...] = (),
+    real_steps: int | None = None,
+) -> WorldEvaluation:
     errors = {name: horizon_errors(model, judged, rival=name, seed=options.seed) for name in RIVALS}
     measures = {f"error {k}": value for k, value in errors["model"].items()}
     if returns:
@@ -106,9 +122,9 @@ def evaluate_world(
         count=len(judged.starts),
         unit="episodes",
         measures=measures,
-        returns=returns if learned else (),
+        returns=returns,
         errors=errors,
-        real_steps=steps,
+        real_steps=real_steps,
     )
 
 

@@ -34,7 +34,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Open the environment once, or read the episodes; then make the task, the source and a config that fits."""
     data, train = settings.data, settings.train
     assert isinstance(data, WorldDataConfig) and isinstance(train, WorldTrainConfig)
-    store, info, notes = make_store(data, context)
+    store, info, notes = make_store(data, _same_environment(context.old, data))
     source = EpisodeSource(store, train.batch, data.context, train.seed)
     kind = next(name for name, cls in CONFIGS.items() if type(settings.model) is cls)
     task = PredictNext(best_by="loss" if train.policy == "none" else LAST)
@@ -70,18 +70,19 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 
 
 def make_store(
-    data: WorldDataConfig, context: DataContext | None = None
+    data: WorldDataConfig, old: Run | None = None
 ) -> tuple[EpisodeStore, WorldInfo, tuple[str, ...]]:
-    """The store of an environment, still empty, or of recorded episodes; what is known of them; and notes."""
+    """The store of an environment, still empty, or of recorded episodes; what is known of them; and notes.
+    old: the run that knows the spaces of the environment already"""
     path = DEFAULT if data.path is None else data.path
     name = data.environment
     if name is not None:
         if not name.strip():
             raise RegardError(f"--data {PREFIX} needs the name of an environment, such as {DEFAULT}")
-        if context is not None and context.old is not None:
-            spaces = context.old.section(WorldInfo, "corpus").spaces
-        else:
+        if old is None:
             spaces = find_spaces(data, name)
+        else:
+            spaces = old.section(WorldInfo, "corpus").spaces
         return (
             EpisodeStore(spaces, data.validation),
             WorldInfo(path=path, environment=name, spaces=spaces),
@@ -96,6 +97,14 @@ def make_store(
         episodes=len(found.episodes.starts),
     )
     return EpisodeStore(found.spaces, data.validation, found.episodes), info, found.notes
+
+
+def _same_environment(run: Run | None, data: WorldDataConfig) -> Run | None:
+    """The run that is resumed or evaluated; None for one that only gives its weights to another."""
+    if run is None or run.config.corpus is None or run.config.corpus.get("environment") != data.environment:
+        return None
+    observed = run.section(WorldInfo, "corpus").spaces.observed
+    return run if observed == data.observed else None
 
 
 def find_spaces(data: WorldDataConfig, name: str) -> Spaces:

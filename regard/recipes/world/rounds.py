@@ -84,11 +84,15 @@ class Rounds(Stepper):
     def open_round(self, unit: Unit) -> None:
         """Have the episodes up to this round; act if it begins."""
         self.store.open_round(unit.round, (lambda: self.act(unit.round)) if unit.begins else None)
-        if unit.begins and unit.round == 0:
-            episodes = self.store.all.take(self.store.train_rows)
-            given = (episodes.steps, episodes.following, episodes.rewards)
-            tensors = [torch.from_numpy(each).to(self.device) for each in given]
+        if not unit.begins:
+            return
+        episodes = self.store.all.take(self.store.train_rows)
+        given = (episodes.steps, episodes.following, episodes.rewards)
+        tensors = [torch.from_numpy(each).to(self.device) for each in given]
+        if unit.round == 0:
             self.model.fit_linear(*tensors, discount=self.config.discount)
+        else:
+            self.model.fit_size(*tensors)
 
     def act(self, round: int) -> Episodes:
         """The real steps of a round: at random in the first one, by the policy in the others."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from regard.data.array import Array
 from regard.data.batch import Batch, Source, generator
 from regard.recipes.world.store import EpisodeStore
 
@@ -31,8 +32,17 @@ class EpisodeSource(Source):
         )
 
     def validation(self) -> Iterator[Batch]:
-        episodes, held = self.store.all, self.store.held_rows
-        inside = held - episodes.starts[episodes.of[held]]
-        first = held[inside % self.length == 0]
+        return self._in_order(self.store.held_rows)
+
+    def every(self) -> Iterator[Batch]:
+        """All episodes, in order."""
+        return self._in_order(np.arange(len(self.store.all)))
+
+    def _in_order(self, rows: Array) -> Iterator[Batch]:
+        if not len(rows):
+            return
+        episodes = self.store.all
+        inside = rows - episodes.starts[episodes.of[rows]]
+        first = rows[inside % self.length == 0]
         for start in range(0, len(first), self.rows):
             yield episodes.chunk(first[start : start + self.rows], self.length)

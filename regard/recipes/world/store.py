@@ -28,6 +28,7 @@ class EpisodeStore:
         self.spaces, self.validation = spaces, validation
         self.folder: Path | None = None
         self.rounds: list[Episodes] = []
+        self.train_rows = self.held_rows = self.end_rows = np.zeros(0, dtype=np.int64)
         self.recorded = recorded is not None
         if recorded is not None:
             self._add(recorded)
@@ -40,6 +41,12 @@ class EpisodeStore:
         files.make_folder(run.state)
         files.make_folder(self.folder)
         files.sweep(self.folder, older=-np.inf)
+
+    def read_from(self, run: Run) -> None:
+        """Have all episodes of a run; nothing is written."""
+        if not self.recorded:
+            self.folder = episodes_folder(run)
+            self.load_rounds()
 
     def file_of(self, number: int) -> Path:
         assert self.folder is not None
@@ -65,7 +72,7 @@ class EpisodeStore:
             self._add(found)
 
     def load_rounds(self) -> None:
-        """Read all rounds that there are."""
+        """Read all rounds that there are in the folder."""
         while not self.recorded and self.file_of(len(self.rounds)).exists():
             self.open_round(len(self.rounds), None)
 
