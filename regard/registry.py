@@ -427,7 +427,7 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "world": (
                     "world.recipe:RECIPE",
-                    "a world model, and a policy that learns inside it, from an environment or episodes",
+                    "a world model, and a policy that learns inside it, of environments or episodes",
                 ),
             },
         ),

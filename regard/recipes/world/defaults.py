@@ -81,28 +81,26 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         save_minutes=1.0,
         **known.get("train", {}),
     )
-    made = SETTINGS[name](
+    return SETTINGS[name](
         data=episodes,
         model=CONFIGS[name](observations=UNKNOWN, actions=UNKNOWN),
-        train=train,
+        train=replace(train, steps=train.total_steps(episodes.rounds)),
     )
-    return refine_defaults(made, {})
 
 
 def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """The number of steps follows from the rounds, unless a budget is given."""
-    train, data = settings.train, settings.data
-    assert isinstance(train, WorldTrainConfig)
     if options.get("train.minutes") is not None and options.get("train.steps") is None:
-        return replace(settings, train=replace(train, steps=None, minutes=options["train.minutes"]))
-    sizes = {
-        name: options.get(f"train.{name}", getattr(train, name)) for name in ("first_steps", "round_steps")
-    }
-    rounds = options.get("data.rounds", data.rounds)
-    if not all(type(each) is int for each in (*sizes.values(), rounds)):
+        return replace(settings, train=replace(settings.train, steps=None, minutes=options["train.minutes"]))
+    asked = [
+        options[name] for name in ("data.rounds", "train.first_steps", "train.round_steps") if name in options
+    ]
+    if not asked or not all(type(each) is int for each in asked):
         return settings  # what cannot be a number of steps is refused where it is read
-    total = sizes["first_steps"] + rounds * sizes["round_steps"]
-    return replace(settings, train=replace(train, steps=max(1, total)))
+    first = options.get("train.first_steps", settings.train.first_steps)
+    each = options.get("train.round_steps", settings.train.round_steps)
+    rounds = options.get("data.rounds", settings.data.rounds)
+    return replace(settings, train=replace(settings.train, steps=max(1, first + rounds * each)))
 
 
 def settings_class_of(config: RunConfig) -> type[Settings]:

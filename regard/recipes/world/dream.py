@@ -71,7 +71,7 @@ def write_dream(
     if Path(options.out).suffix.lower() == ".npz":
         _write_numbers(found, store.spaces, options.out)
     else:
-        write_gif(found, data.environment if data.observed is None else None, options.out)
+        write_gif(found, None if data.observed else data.environment, options.out)
     apart = model.normalise(torch.from_numpy(found.dreamed - found.real + model.mean.numpy()))
     error = float(apart[-1].square().mean().sqrt())
     steps = f"{len(found.actions)} steps" if len(found.actions) > 1 else "1 step"
@@ -99,7 +99,9 @@ def real_episode(
         return whole.take(np.arange(min(options.steps, len(whole))))
     if options.policy == "trained" and not learned:
         raise RegardError("this run has no trained policy (--train.policy none); use --policy random")
-    with open_environments(data.environment, 1, seconds=data.timeout, observed=data.observed) as environments:
+    with open_environments(
+        data.environment, 1, seconds=data.timeout, observed=data.observed or None
+    ) as environments:
         if options.policy == "random" or not learned:
             act = random_actions(environments, options.seed, 0)
         else:

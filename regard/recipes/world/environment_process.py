@@ -68,6 +68,13 @@ def plain(observation: Any) -> list[float]:
     return [float(x) for x in np.asarray(observation).reshape(-1)]
 
 
+def to_json(value: Any) -> str:
+    try:
+        return json_text(value)
+    except ValueError as error:
+        raise ValueError("an observation or a reward is NaN or infinite") from error
+
+
 def main(number: str) -> None:
     environments: list[Any] = []
     # what an environment prints is not for the output of the program
@@ -83,7 +90,7 @@ def main(number: str) -> None:
                     environments, found = make(message["make"], message["count"])
                     said = json_text({"answer": found})
                 else:
-                    said = json_text({"answer": answer(environments, message)})
+                    said = to_json({"answer": answer(environments, message)})
             except Exception as error:  # whatever an environment raises is told to who asked
                 said = json_text({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
             connection.send_bytes(said.encode())

@@ -139,7 +139,7 @@ def act_real(
         together,
         processes=data.processes,
         seconds=data.timeout,
-        observed=data.observed,
+        observed=data.observed or None,
     ) as environments:
         if learned:
             act = policy_actions(model, None)

@@ -45,7 +45,9 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 
     def evaluate(model: nn.Module, split: Split) -> WorldEvaluation:
         assert isinstance(model, WorldModel)
-        return evaluate_world(model, store, data, EvaluateOptions(), learned=train.policy != "none")
+        return evaluate_world(
+            model, store, data, EvaluateOptions(episodes=train.episodes), learned=train.policy != "none"
+        )
 
     spaces = store.spaces
     return Job(
@@ -88,7 +90,7 @@ def make_store(
             WorldInfo(path=path, environment=name, spaces=spaces),
             (),
         )
-    found = read_episodes(find_files(os.path.expanduser(path)), observed=data.observed)
+    found = read_episodes(find_files(os.path.expanduser(path)), observed=data.observed or None)
     info = WorldInfo(
         path=path,
         environment=None,
@@ -104,12 +106,12 @@ def _same_environment(run: Run | None, data: WorldDataConfig) -> Run | None:
     if run is None or run.config.corpus is None or run.config.corpus.get("environment") != data.environment:
         return None
     observed = run.section(WorldInfo, "corpus").spaces.observed
-    return run if observed == data.observed else None
+    return run if observed == (data.observed or None) else None
 
 
 def find_spaces(data: WorldDataConfig, name: str) -> Spaces:
     """What the environment says of its observations and actions."""
-    with open_environments(name, 1, seconds=data.timeout, observed=data.observed) as environments:
+    with open_environments(name, 1, seconds=data.timeout, observed=data.observed or None) as environments:
         return environments.spaces
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
-from regard.recipes.world.act import act_steps, policy_actions, random_actions
+from regard.recipes.world.act import act_steps, episode_seed, policy_actions, random_actions
 from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.learn_policy import dream_batch, learn_policy
@@ -105,12 +105,13 @@ class Rounds(Stepper):
             min(data.environments, steps),
             processes=data.processes,
             seconds=data.timeout,
-            observed=data.observed,
+            observed=data.observed or None,
         ) as environments:
             if round == 0:
                 chosen = random_actions(environments, seed, round)
             else:
-                draw = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
+                # of its own: whether a round is acted or read again must not change what is drawn after it
+                draw = torch.Generator().manual_seed(episode_seed(seed, round, -1))
                 chosen = policy_actions(self.model, draw)
             return act_steps(environments, chosen, steps, self.model.config.frames, seed, round)
 

@@ -25,8 +25,8 @@ class WorldDataConfig:
     environments: int = 1  # environments that are acted in at the same time
     processes: int = 1  # that they are spread over
     timeout: float = 60.0  # seconds after which an environment that gives no answer is said to hang
-    # which numbers of an observation are seen, counted from 0: 0 2 hides the velocities of CartPole; None: all
-    observed: tuple[int, ...] | None = None
+    # which numbers of an observation are seen, counted from 0: 0 2 hides the velocities of CartPole; none: all
+    observed: tuple[int, ...] = ()
     context: int = 16  # steps in a row that the world model learns from
     validation: float = 0.1  # share of the episodes that are held out
 
@@ -68,6 +68,7 @@ class WorldTrainConfig(TrainConfig):
     discount: float = 0.99  # what a reward is worth one step later
     trace: float = 0.95  # λ: how far rewards are looked at before the critic is believed
     entropy: float = 0.01  # weight of the actor's entropy, which keeps it exploring
+    episodes: int = 100  # real episodes by which the policy is judged at the end; they are not learned from
     ratio: float = 0.2  # largest relative change of an action's probability that is learned from
 
     def __post_init__(self) -> None:
@@ -81,6 +82,7 @@ class WorldTrainConfig(TrainConfig):
             "horizon",
             "epochs",
             "minibatch",
+            "episodes",
             "policy_lr",
             "ratio",
         )
