@@ -41,6 +41,10 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("seed", "attention_seed"), 2**32 - 1),
     "port": 65_535,
     "threads": 4096,
+    **dict.fromkeys(("observations", "observed", "actions"), 2**16),
+    **dict.fromkeys(("ensemble", "frames", "environments", "processes", "epochs"), 256),
+    **dict.fromkeys(("imagined", "horizon", "minibatch", "rounds", "episodes"), 2**20),
+    **dict.fromkeys(("real_steps", "world_steps", "first_steps", "round_steps"), 10**9),
     **dict.fromkeys(
         ("steps", "warmup", "evaluate_every", "save_every", "patience", "train", "redraw"), 10**12
     ),

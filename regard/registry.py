@@ -407,6 +407,16 @@ _CATEGORIES: dict[str, Category] = {
                     "autoencoder that is given corrupted inputs and gives clean ones back",
                     "nothing",
                 ),
+                "transformerworld": (
+                    "world:TransformerWorld",
+                    "world model: what comes after an action, from attention to the last steps",
+                    "shifts",
+                ),
+                "gruworld": (
+                    "recurrent_world:GRUWorld",
+                    "world model: what comes after an action, from one gated state",
+                    "shifts",
+                ),
             },
         ),
     ),
@@ -438,6 +448,10 @@ _CATEGORIES: dict[str, Category] = {
                 "graphs": (
                     "graphs.recipe:RECIPE",
                     "predictions for nodes, edges or whole graphs, from edge lists and other files",
+                ),
+                "world": (
+                    "world.recipe:RECIPE",
+                    "a world model, and a policy that learns inside it, of environments or episodes",
                 ),
             },
         ),

@@ -61,6 +61,8 @@ def finish_run(
             _write_confusion(run, found)
     if report:
         tell(observers, "working", "measuring the laws and writing the report ...")
+        if job.draw is not None:
+            job.draw(run, model)
         _write_outcome(run, recipe, job, model, split, ended)
         with suppress(ValueError, OSError, ImportError, RuntimeError):
             recipe.finish(run, job, model)

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Job
-from regard.runs.best import main_measure
+from regard.runs.best import LAST, main_measure
 from regard.runs.figures import say_measure, say_value
 from regard.runs.run import Run
 from regard.training.result import Result
@@ -33,6 +33,8 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
         return None
     first = main_measure(ended.best, ended.keep, classes=job.labels is not None)
     said = f"validation {_with_names(ended.best, first)}{_of_validation(job, ended, f' {job.examples}')}"
+    if ended.keep == LAST:
+        return said
     advice = ""
     if "test" in (run.config.data or {}) and not job.own_splits:
         advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"

@@ -227,6 +227,7 @@ def _fit(
             "observers": observers,
             "sample": job.sample,
             "notes": job.notes,
+            "stepper": job.stepper,
         }
         ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
         finish_run(run, recipe, job, ended, observers, report=report)

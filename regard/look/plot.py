@@ -19,7 +19,7 @@ from torch import Tensor
 from regard import files
 from regard.errors import RegardError
 from regard.look import measure
-from regard.runs.best import best_look, say_best
+from regard.runs.best import LAST, best_look, say_best
 from regard.runs.figures import say_percent
 from regard.runs.run import Run
 
@@ -59,7 +59,8 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str, keep: str | No
         axis.plot(at, smooth(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
     best = best_look(looks, keep)
     if best is not None:
-        said = f"validation, best {say_best(best, keep)} at step {best['step']:,}"
+        which = "last" if keep == LAST else "best"
+        said = f"validation, {which} {say_best(best, keep)} at step {best['step']:,}"
         axis.plot(*columns(looks), "o-", color=VALIDATION, markersize=4, linewidth=1.6, label=said)
         axis.plot(
             [best["step"]],

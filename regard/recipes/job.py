@@ -17,6 +17,7 @@ from regard.data.progress import Note
 from regard.data.targets import Numbers
 from regard.models.memory import TO_TRAIN, build_within_memory
 from regard.runs.run import Run
+from regard.training.step import Stepper
 from regard.training.tasks import Task
 
 
@@ -91,6 +92,10 @@ class Job:
     # evaluates finished weights on a split by more than the measures of the task; None: these are all. It
     # returns an Evaluation
     evaluate: Callable[[nn.Module, Split], Any] | None = None
+    # makes what does a step of the training, from model, task, source and settings
+    stepper: Callable[[nn.Module, Task, Any, Any], Stepper] = Stepper
+    # draws pictures of its own into the run, at its end
+    draw: Callable[[Run, nn.Module], None] | None = None
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""

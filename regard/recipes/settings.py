@@ -24,9 +24,11 @@ class Settings:
     train: TrainConfig
 
 
-def settings_class(name: str, sentence: str, *, data: type[Any], model: type[Any]) -> type[Settings]:
+def settings_class(
+    name: str, sentence: str, *, data: type[Any], model: type[Any], train: type[TrainConfig] = TrainConfig
+) -> type[Settings]:
     """The settings of one kind of model: `sentence` is its help text."""
-    sections = [("data", data), ("model", model), ("train", TrainConfig)]
+    sections = [("data", data), ("model", model), ("train", train)]
     made = make_dataclass(name, sections, bases=(Settings,), frozen=True, kw_only=True)
     made.__doc__ = sentence
     made.__module__ = __name__
@@ -39,7 +41,7 @@ def read_settings(cls: type[Settings], run: Run) -> Settings:
     return cls(
         data=run.section(hints["data"], "data"),
         model=run.section(hints["model"], "model"),
-        train=run.section(TrainConfig, "train"),
+        train=run.section(hints["train"], "train"),
     )
 
 

@@ -9,7 +9,9 @@ from regard.runs.figures import say_measure
 
 Look = Mapping[str, Any]  # the measures of an evaluation
 # measures of which more is better; of all others less is
-RISING = frozenset({"accuracy", "exact", "BLEU", "chrF", "R²"})
+RISING = frozenset({"accuracy", "exact", "BLEU", "chrF", "R²", "elbo", "return"})
+# in place of a measure: the last weights are kept, because evaluations of one run cannot be compared
+LAST = "last"
 
 
 def main_measure(measures: Iterable[str], keep: str | None, *, classes: bool) -> str:
@@ -36,6 +38,8 @@ def best_look(looks: Sequence[Look], by: str | None) -> Look | None:
     """The first of the best evaluations. by: the measure that decides; None: the loss"""
     if not looks:
         return None
+    if by == LAST:
+        return looks[-1]
     return max(looks, key=lambda look: rank(look, by or "loss"))
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
-from regard.runs.best import rank
+from regard.runs.best import LAST, rank
 from regard.runs.environment import environment
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import Run
@@ -36,7 +36,7 @@ from regard.training.result import Result
 from regard.training.settle_budget import settle_budget
 from regard.training.step import Stepper
 from regard.training.stop import Stop
-from regard.training.tasks import as_task, keep_finite
+from regard.training.tasks import Task, as_task, keep_finite
 from regard.training.threads import own_threads
 from regard.training.timekeeper import Timekeeper, time_evaluation
 
@@ -72,13 +72,15 @@ def fit(
     observers: Sequence[Any] = (),
     sample: Callable[[nn.Module], str] | None = None,
     notes: Sequence[str] = (),
+    stepper: Callable[[nn.Module, Task, Source, TrainConfig], Stepper] = Stepper,
 ) -> Result:
     """Train a model in a run directory: to the end of its budget, until it is asked to stop, or until
     patience runs out.
 
     task: a Task, its name, or a function (model, batch) -> mean loss. sample: model -> text, shown and kept
-    after each look at the validation split. notes: what the user should know about the data. The best weights
-    are in the run's model.safetensors; the model itself ends with the last ones.
+    after each look at the validation split. notes: what the user should know about the data. stepper: makes what
+    does a step, where that is more than one batch and its gradients. The best weights are in the run's
+    model.safetensors; the model itself ends with the last ones.
     To resume, give a model made as the first time (with the same seed), which is what a run without
     checkpoint starts from.
     """
@@ -87,7 +89,7 @@ def fit(
         rescue = after.enter_context(Rescue(run, lock))
         after.enter_context(own_threads())
         training = Training(
-            run, Stepper(model, as_task(task), source, config), config, observers, sample, stop, rescue
+            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, rescue
         )
         try:
             training.prepare(resume, notes)
@@ -291,7 +293,7 @@ class Training:
         now.evaluated, now.looked = now.step, self._seconds()
         if not measures:  # no validation split: the last weights are the best
             return
-        if self.keep not in measures:
+        if self.keep not in (*measures, LAST):
             raise RegardError(
                 f"weights cannot be kept by {self.keep}: the measures of this task are {', '.join(measures)}; "
                 "use --train.keep loss"
@@ -303,7 +305,8 @@ class Training:
             )
         now.before = now.measures.get("loss")
         now.measures, now.worse = measures, now.worse + 1
-        if now.best_step is None or rank(measures, self.keep) > rank(now.best, self.keep):
+        last = self.keep == LAST or now.best_step is None
+        if last or rank(measures, self.keep) > rank(now.best, self.keep):
             now.best, now.best_step, now.worse = measures, now.step, 0
         self.tell("evaluated", now.step, measures)
         if self.sample is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.runs.best import RISING
+from regard.runs.best import LAST, RISING
 from regard.runs.figures import say_loss, say_measure
 from regard.runs.trend import TOO_MANY, has_overfitted, is_still_falling
 
@@ -37,7 +37,8 @@ class Result:
         """One line for the user."""
         of = "" if self.steps is None else f" of {self.steps:,}"
         if self.best_step is not None:
-            best = f"; best validation {say_measures(self.best)} at step {self.best_step:,}"
+            which = "last" if self.keep == LAST else "best"
+            best = f"; {which} validation {say_measures(self.best)} at step {self.best_step:,}"
         else:
             best = ""
         if self.reason == "stopped":
@@ -62,6 +63,8 @@ class Result:
             weights = "the weights"
         if self.best_step is None:
             return f"kept: {weights} of step {self.step:,}, the last one; there was no evaluation on a validation split"
+        if self.keep == LAST:
+            return f"kept: {weights} of step {self.best_step:,}, the last that were evaluated"
         if self.best_step == self.step:
             last = ", the last one"
         else:

@@ -23,7 +23,7 @@ def settle_budget(
     """The plan, as far as it is known, and who keeps the time of a budget in minutes. Changes `facts` and the
     run's config.json where the budget changed."""
     if run.config.train is not None:
-        before = run.section(TrainConfig, "train")
+        before = run.section(type(config), "train")
     else:
         before = config
     if config.threads is not None:

@@ -29,6 +29,8 @@ function liveInput(page) {
   // what is shown was asked so; the next question differs from it in what was changed
   const written = (value) => Object.fromEntries(typed.map(([name, box]) => [name, value(name, box)]));
   let fileName = null;  // of the file that was chosen last
+  // what was changed of an input is not changed of another one
+  const untouched = Object.fromEntries(live.controls.filter(({ type }) => /^number/.test(type)).map(({ name }) => [name, null]));
   let last = { ...written((name) => page.data.input?.[name] ?? ""), silence: [] };
 
   async function ask(changes = {}) {
@@ -89,12 +91,16 @@ function liveInput(page) {
         return;
       }
       fileName = file.name;
-      ask({ [name]: await dataAddress(file), order: null, node: null });
+      ask({ ...untouched, [name]: await dataAddress(file) });
     });
   }
 
   return {
     element,
+    // other values of some controls, by their names; null: as it was
+    change(values) {
+      ask(values);
+    },
     // what lies around another node of a large graph
     around(node) {
       ask({ node });

@@ -1,0 +1,73 @@
+"""The transformer world model: each step attends to the last ones, and predicts what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from regard.attention.cache import WindowCache
+from regard.attention.masks import Causal, Window
+from regard.attention.positions import Rotary
+from regard.errors import RegardError
+from regard.models.caches import Caches
+from regard.models.checks import check_heads, check_whole
+from regard.models.sequence_model import count_places
+from regard.models.world_model import WorldConfig, WorldModel
+from regard.nn.block import Stack
+from regard.symmetry.groups import Group
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerWorldConfig(WorldConfig):
+    """A transformer world model."""
+
+    heads: int = 4  # attention heads of each layer
+    window: int = 8  # steps that each layer sees, the present one included
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "heads", "window")
+        check_heads(self)
+        if self.dim // self.heads % 2:
+            raise RegardError(
+                f"dim / heads must be even for rotary places, got dim={self.dim} and heads={self.heads}"
+            )
+
+
+class TransformerWorld(WorldModel):
+    """What comes next, from attention to the last steps.   steps b n (o + a) -> b n (o + 2)
+
+    Causal by places, within a window. Places are relative, so it keeps shifts of all of them.
+    """
+
+    Config = TransformerWorldConfig
+    config: TransformerWorldConfig
+
+    def __init__(self, config: TransformerWorldConfig) -> None:
+        super().__init__(config)
+        self.stack = Stack(
+            config.depth,
+            config.dim,
+            config.heads,
+            position=Rotary(config.dim // config.heads),
+            norm="rmsnorm",
+            mlp="gelu",
+            qk_norm=True,
+        )
+        self.mask = Causal() & Window(config.window - 1)
+
+    @property
+    def keeps(self) -> Group:  # type: ignore[override]
+        return self.stack.keeps & self.mask.keeps
+
+    def read(self, x: Tensor, where: Tensor | None, real: Tensor | None, caches: Any) -> Tensor:
+        if caches is None:
+            where = count_places(real) if where is None else where
+        elif not isinstance(caches, Caches):
+            raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
+        return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
+
+    def caches(self) -> Caches:
+        return Caches(WindowCache(self.config.window - 1) for _ in self.stack.blocks)

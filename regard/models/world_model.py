@@ -1,0 +1,258 @@
+"""What all world models have in common: one step of (observation, action) is one token, and what comes next is
+told as a linear map plus what a network adds to it.
+
+    x = (observation − mean) / scale;  z = [x, action]
+    next x = x + A z + b + r ⊙ f_i(z_1 ... z_t),   reward = B z + c + r' f_i,   i a head of the ensemble
+    continue = σ(g(next x))
+
+A, b, B and c are the least squares of the first data: much of physics is nearly linear over a short time, and a
+network that only adds to that does not drift when its predictions are fed back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import check_sizes
+from regard.models.actor_critic import ActorCritic
+from regard.models.checks import build_seeded, check_names, check_whole
+from regard.nn.embed import StepEmbedding
+from regard.nn.padding import zero_padding
+from regard.shapes import expect
+from regard.symmetry.groups import Group
+from regard.symmetry.roles import Roles, Stream
+
+LEAST = 1e-3  # what the network adds is in units of the linear map's error, or of this share of a change
+GOES_ON = 3.0  # the logit with which every step goes on before ends were seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldConfig:
+    """Settings of all world models."""
+
+    observations: int  # numbers of an observation
+    actions: int  # kinds of an action, or numbers of a continuous one
+    discrete: bool = True  # actions are kinds, given as one-hot vectors
+    dim: int = 64  # width of the residual stream
+    depth: int = 2  # layers
+    # heads that each predict what comes next; one is drawn for each imagined episode, so that a policy cannot
+    # exploit the errors of one
+    ensemble: int = 3
+    hidden: int = 64  # width inside actor, critic and the network that says whether an episode goes on
+    frames: int = 1  # last observations that actor and critic see
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        check_names(self)
+        check_whole(self, "observations", "actions", "dim", "depth", "ensemble", "hidden", "frames")
+
+
+class WorldModel(nn.Module):
+    """What comes next: observation, reward, and whether the episode goes on.   steps b n (o + a) -> b n (o + 2)
+
+    A step is an observation of o numbers and the action taken on it. The output is the mean of all heads: the
+    next observation, the reward, and the logit of *continue*. Causal: output i depends on steps up to i.
+    A subclass gives `read` and `caches`.
+    """
+
+    Config: type[WorldConfig] = WorldConfig
+    keeps: Group
+    mean: Tensor
+    scale: Tensor
+    low: Tensor
+    high: Tensor
+    skip: Tensor
+    offset: Tensor
+    size: Tensor
+
+    def __init__(self, config: WorldConfig) -> None:
+        super().__init__()
+        self.config = config
+        o, a = config.observations, config.actions
+        self.embed = StepEmbedding(o + a, config.dim)
+        self.head = nn.Linear(config.dim, config.ensemble * (o + 1))
+        with torch.no_grad():
+            self.head.weight.mul_(0.1)  # it begins near the linear map, each head a little apart
+        self.ends = nn.Sequential(
+            nn.Linear(o, config.hidden),
+            nn.SiLU(),
+            nn.Linear(config.hidden, config.hidden),
+            nn.SiLU(),
+            nn.Linear(config.hidden, 1),
+        )
+        nn.init.constant_(self.ends[4].bias, GOES_ON)  # type: ignore[arg-type]
+        self.policy = ActorCritic(o * config.frames, a, config.hidden, discrete=config.discrete)
+        self.register_buffer("mean", torch.zeros(o))
+        self.register_buffer("scale", torch.ones(o))
+        self.register_buffer("low", torch.full((o,), -10.0))  # of scaled observations, in imagination
+        self.register_buffer("high", torch.full((o,), 10.0))
+        self.register_buffer("skip", torch.zeros(o + 1, o + a))
+        self.register_buffer("offset", torch.zeros(o + 1))
+        self.register_buffer("size", torch.ones(o + 1))
+
+    # ── what a subclass gives
+
+    def read(self, x: Tensor, where: Tensor | None, real: Tensor | None, caches: Any) -> Tensor:
+        """The body. With caches the steps are new ones.   b n d -> b n d"""
+        raise NotImplementedError
+
+    def caches(self) -> Any:
+        """An empty past, for imagination one step at a time."""
+        raise NotImplementedError
+
+    # ── predictions
+
+    def forward(
+        self,
+        steps: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        caches: Any = None,
+    ) -> Tensor:
+        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold anything.
+
+        With caches (see `caches`) the steps are new ones that go on from those given before.
+        """
+        scaled = self.scale_steps(steps, real)
+        mean = self.outlook(scaled, where=where, real=real, caches=caches).mean(2)  # b n o+1
+        x, reward = mean[..., :-1], mean[..., -1:]
+        return torch.cat((self.restore(x), reward, self.goes_on(x)[..., None]), -1)
+
+    def outlook(
+        self,
+        scaled: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        caches: Any = None,
+    ) -> Tensor:
+        """What each head predicts: the next observation, scaled, and the reward.   b n (o + a) -> b n e o+1"""
+        added = self.residuals(scaled, where=where, real=real, caches=caches)
+        return self.linear(scaled)[:, :, None] + self.size * added
+
+    def residuals(
+        self,
+        scaled: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        caches: Any = None,
+    ) -> Tensor:
+        """What each head adds to the linear map, in units of its error.   b n (o + a) -> b n e o+1"""
+        h = self.read(self.embed(scaled, real), where, real, caches)
+        return self.head(h).unflatten(-1, (self.config.ensemble, -1))
+
+    def linear(self, scaled: Tensor) -> Tensor:
+        """The linear map alone: the next observation, scaled, and the reward.   b n (o + a) -> b n o+1"""
+        change = nn.functional.linear(scaled, self.skip, self.offset)
+        o = self.config.observations
+        return torch.cat((scaled[..., :o] + change[..., :o], change[..., o:]), -1)
+
+    def goes_on(self, x: Tensor) -> Tensor:
+        """The logit that an episode goes on from this observation, which is scaled.   ... o -> ..."""
+        return self.ends(x)[..., 0]
+
+    # ── units
+
+    def scale_steps(self, steps: Tensor, real: Tensor | None = None) -> Tensor:
+        """Steps with scaled observations; padding is zeros.   b n (o + a)"""
+        o, a = self.config.observations, self.config.actions
+        expect(steps, "b n d", name="steps", d=o + a)
+        steps = zero_padding(steps, real)
+        return torch.cat((self.normalise(steps[..., :o]), steps[..., o:].to(self.mean.dtype)), -1)
+
+    def normalise(self, observations: Tensor) -> Tensor:
+        """... o, in units of the data's deviation"""
+        return (observations - self.mean) / self.scale
+
+    def restore(self, x: Tensor) -> Tensor:
+        """... o, in the units of the environment"""
+        return x * self.scale + self.mean
+
+    @torch.no_grad()
+    def fit_linear(self, steps: Tensor, following: Tensor, rewards: Tensor, discount: float = 0.99) -> None:
+        """Take units and the linear map from data.   n (o + a), n o, n"""
+        o = self.config.observations
+        seen = torch.cat((steps[:, :o], following)).double()
+        spread = seen.std(0, correction=0)
+        spread = torch.where(spread > 1e-8 * (1 + seen.abs().amax(0)), spread, 1.0)
+        self.mean.copy_(seen.mean(0))
+        self.scale.copy_(spread)
+        mean, scale = self.mean.double(), self.scale.double()
+        x, after = (steps[:, :o].double() - mean) / scale, (following.double() - mean) / scale
+        z = torch.cat((x, steps[:, o:].double(), torch.ones_like(x[:, :1])), 1)
+        target = torch.cat((after - x, rewards.double()[:, None]), 1)
+        # gelsd: one-hot actions and the constant are dependent, so many maps are the best, and it takes the smallest
+        found = torch.linalg.lstsq(z, target, driver="gelsd").solution  # o+a+1 o+1
+        self.skip.copy_(found[:-1].T)
+        self.offset.copy_(found[-1])
+        self.policy.scale.copy_(rewards.double().square().mean().sqrt().clamp(min=1e-6) / (1 - discount))
+        self.size.copy_(self._measure_size(steps, following, rewards))
+
+    @torch.no_grad()
+    def fit_size(self, steps: Tensor, following: Tensor, rewards: Tensor) -> None:
+        """Take from more data how far the linear map is off, and in which limits observations lie. What the heads
+        predict stays the same.   n (o + a), n o, n"""
+        size = self._measure_size(steps, following, rewards)
+        shrink = (self.size / size).repeat(self.config.ensemble)
+        self.head.weight.mul_(shrink[:, None])
+        self.head.bias.mul_(shrink)
+        self.size.copy_(size)
+
+    def _measure_size(self, steps: Tensor, following: Tensor, rewards: Tensor) -> Tensor:
+        """The error of the linear map, of each number. Sets the limits of imagination, too.   -> o+1"""
+        scaled = self.scale_steps(steps[None])[0]
+        x, after = scaled[:, : self.config.observations], self.normalise(following)
+        truth = torch.cat((after, rewards[:, None]), 1)
+        apart = (truth - self.linear(scaled[None])[0]).double().square().mean(0).sqrt()
+        change = torch.cat((after - x, rewards[:, None]), 1).double().std(0, correction=0)
+        low, high = torch.minimum(x.amin(0), after.amin(0)), torch.maximum(x.amax(0), after.amax(0))
+        self.low.copy_(low - (high - low))
+        self.high.copy_(high + (high - low))
+        return torch.maximum(apart, LEAST * change).clamp(min=1e-8).to(self.size)
+
+    # ── for check
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to the steps so that the output moves along."""
+        return self.keeps
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        stream = Stream("steps", mask="real", places="where", sides=("right", "left"))
+        promises = {"reordering": "holds", "causality": "holds"}
+        return replace(Roles(streams=(stream,), promises=promises), step=_step)
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Tensor]:
+        """Random steps that fit the model."""
+        draw = torch.Generator().manual_seed(seed)
+        o, a = self.config.observations, self.config.actions
+        b, n = rows or 3, tokens or 12
+        seen = self.restore(torch.randn(b, n, o, generator=draw).to(self.mean))
+        if self.config.discrete:
+            done = torch.eye(a)[torch.randint(a, (b, n), generator=draw)]
+        else:
+            done = torch.rand(b, n, a, generator=draw) * 2 - 1
+        return {"steps": torch.cat((seen, done.to(seen)), -1)}
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        model = build_seeded(cls, cls.Config(observations=3, actions=2, dim=16, depth=2, hidden=8))
+        return model, model.sample_inputs()
+
+
+def _step(model: Any, inputs: dict[str, Any], caches: Any) -> tuple[Tensor, Any]:
+    """Reading with a cache, as `check` asks for it."""
+    if caches is None:
+        caches = model.caches()
+    return model(**inputs, caches=caches), caches

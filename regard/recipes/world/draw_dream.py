@@ -1,0 +1,110 @@
+"""A dream as an animation: CartPole and Pendulum as they are, anything else as curves."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard import files
+from regard.data.array import Array
+from regard.data.image_files import pillow
+
+if TYPE_CHECKING:
+    from regard.recipes.world.dream import Dream
+
+WIDTH, HEIGHT = 300, 200  # of one picture, in pixels
+PAPER, INK, PALE = "#ffffff", "#222222", "#cccccc"
+REAL, DREAMED = "#2171b5", "#d55e00"
+FRAMES = 200  # of an animation, at most
+CURVES = 6  # numbers of an observation that are drawn
+MILLISECONDS = 40  # of a frame
+
+
+def write_gif(dream: Dream, environment: str | None, out: str) -> None:
+    """Write an animation: the real episode on the left, the dream on the right; of curves both in one picture."""
+    pillow()  # or say what to install
+    draw = SCENES.get(environment or "")
+    count = len(dream.real)
+    shown = np.unique(np.linspace(0, count - 1, min(FRAMES, count)).round().astype(int))
+    if draw is None:
+        pictures = [_curves(dream, int(t)) for t in shown]
+    else:
+        pictures = [_side_by_side(dream, int(t), draw) for t in shown]
+    buffer = io.BytesIO()
+    first, *others = [picture.quantize(32) for picture in pictures]
+    first.save(buffer, format="GIF", save_all=True, append_images=others, duration=MILLISECONDS, loop=0)
+    files.write_bytes(out, buffer.getvalue())
+
+
+def _canvas(width: int) -> tuple[Any, Any]:
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (width, HEIGHT), PAPER)
+    return image, ImageDraw.Draw(image)
+
+
+def _side_by_side(dream: Dream, t: int, draw: Callable[[Any, Array, int, str], None]) -> Any:
+    image, pen = _canvas(2 * WIDTH)
+    for left, observation, colour, name in (
+        (0, dream.real[t], REAL, "real"),
+        (WIDTH, dream.dreamed[t], DREAMED, "dreamed"),
+    ):
+        draw(pen, observation, left, colour)
+        pen.text((left + 8, 6), f"{name}, step {t}", fill=INK)
+    pen.line((WIDTH, 0, WIDTH, HEIGHT), fill=PALE)
+    return image
+
+
+def _cart_pole(pen: Any, observation: Array, left: int, colour: str) -> None:
+    """x from −2.4 to 2.4, the angle from upright."""
+    ground = HEIGHT - 40
+    middle = left + WIDTH / 2 + float(np.clip(observation[0], -3, 3)) / 2.4 * (WIDTH / 2 - 30)
+    pen.line((left + 10, ground, left + WIDTH - 10, ground), fill=PALE, width=2)
+    pen.rectangle((middle - 20, ground - 12, middle + 20, ground + 8), fill=INK)
+    angle = float(observation[2])
+    tip = (middle + 90 * math.sin(angle), ground - 12 - 90 * math.cos(angle))
+    pen.line((middle, ground - 12, *tip), fill=colour, width=7)
+
+
+def _pendulum(pen: Any, observation: Array, left: int, colour: str) -> None:
+    """cos and sin of the angle from upright."""
+    middle, height = left + WIDTH / 2, HEIGHT / 2 + 8
+    angle = math.atan2(float(observation[1]), float(observation[0]))
+    tip = (middle - 75 * math.sin(angle), height - 75 * math.cos(angle))
+    pen.line((middle, height, *tip), fill=colour, width=9)
+    pen.ellipse((middle - 5, height - 5, middle + 5, height + 5), fill=INK)
+
+
+SCENES: dict[str, Callable[[Any, Array, int, str], None]] = {
+    "CartPole-v0": _cart_pole,
+    "CartPole-v1": _cart_pole,
+    "Pendulum-v1": _pendulum,
+}
+
+
+def _curves(dream: Dream, t: int) -> Any:
+    """Each number of an observation until step t; the dream over the real one."""
+    image, pen = _canvas(2 * WIDTH)
+    count = min(CURVES, dream.real.shape[1])
+    row = (HEIGHT - 20) / count
+    across = np.linspace(60, 2 * WIDTH - 10, max(2, len(dream.real)))
+    pen.text((8, 4), f"step {t}", fill=INK)
+    pen.text((80, 4), "real", fill=REAL)
+    pen.text((120, 4), "dreamed", fill=DREAMED)
+    for number in range(count):
+        top = 20 + row * number
+        both = np.concatenate((dream.real[:, number], dream.dreamed[:, number]))
+        low, high = float(both.min()), float(both.max())
+        size = (high - low) or 1.0
+        pen.text((8, top + row / 2 - 6), f"{number}", fill=INK)
+        pen.line((60, top + row - 1, 2 * WIDTH - 10, top + row - 1), fill=PALE)
+        for values, colour in ((dream.real, REAL), (dream.dreamed, DREAMED)):
+            up = top + row - 4 - (values[: t + 1, number] - low) / size * (row - 8)
+            points = list(zip(across[: t + 1].tolist(), up.tolist(), strict=True))
+            if len(points) > 1:
+                pen.line(points, fill=colour, width=2)
+    return image

@@ -1,0 +1,165 @@
+"""Environments of gymnasium in processes of their own: one that raises or hangs is named, and all are closed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard.data.array import Array
+from regard.errors import RegardError
+from regard.files import json_text
+from regard.recipes.world.spaces import Spaces, read_spaces
+
+PREFIX = "gymnasium:"
+STARTS = 60.0  # seconds until a process must have made its environments
+ENDS = 2.0  # seconds until one that was asked to end is killed
+
+
+class Step(NamedTuple):
+    """What an environment gave for an action."""
+
+    observation: Array  # of which the model may see a part
+    reward: float
+    terminated: bool  # a state from which nothing comes
+    truncated: bool  # the episode was cut off
+
+
+def check_installed() -> None:
+    """Raise if gymnasium is missing."""
+    if importlib.util.find_spec("gymnasium") is None:
+        raise RegardError(
+            'environments need gymnasium, which is not installed: pip install "regard[world]"; recorded episodes '
+            "(--data episodes.npz) do without it"
+        )
+
+
+class Process:
+    """One process with some environments."""
+
+    def __init__(self, name: str, count: int, seconds: float) -> None:
+        self.name, self.count, self.seconds = name, count, seconds
+        mine, theirs = socket.socketpair()
+        with theirs:
+            self.connection = Connection(mine.detach())
+            command = [sys.executable, "-m", "regard.recipes.world.environment_process", str(theirs.fileno())]
+            # a session of its own: Ctrl-C ends the program, which then closes this
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # the answer says why it is gone
+            self.connection.send_bytes(json_text(dict(message)).encode())
+
+    def receive(self, seconds: float | None = None) -> Any:
+        """The answer to the last message."""
+        wait = self.seconds if seconds is None else seconds
+        try:
+            if not self.connection.poll(wait):
+                raise RegardError(
+                    f"the environment {self.name} gave no answer for {wait:g} seconds, so it seems to hang; give it "
+                    "more with --data.timeout"
+                )
+            found = json.loads(self.connection.recv_bytes())
+        except (EOFError, ConnectionResetError) as error:
+            code = self.process.wait(ENDS)
+            raise RegardError(
+                f"the process of the environment {self.name} ended by itself, with code {code}; what it wrote is above"
+            ) from error
+        if "error" in found:
+            raise RegardError(f"the environment {self.name} failed: {found['error']}")
+        return found["answer"]
+
+    def close(self) -> None:
+        self.connection.close()
+        try:
+            self.process.wait(ENDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Environments:
+    """Several environments of one name, numbered from 0, spread over processes."""
+
+    def __init__(self, name: str, processes: Sequence[Process], observed: tuple[int, ...] | None) -> None:
+        self.name, self.processes = name, list(processes)
+        for each in self.processes:
+            each.send({"make": name, "count": each.count})
+        found = [each.receive(max(STARTS, each.seconds)) for each in self.processes]
+        self.spaces: Spaces = read_spaces(found[0], name, observed)
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.processes)
+
+    def reset(self, seeds: Mapping[int, int]) -> dict[int, Array]:
+        """The first observation of each of these environments.   number -> o"""
+        found = self._ask("reset", seeds)
+        return {number: self._see(each) for number, each in found.items()}
+
+    def step(self, actions: Mapping[int, Array]) -> dict[int, Step]:
+        """What each of these environments gives for its action, as the model takes actions.   number -> a"""
+        numbers = list(actions)
+        if not numbers:
+            return {}
+        decoded = self.spaces.decode(np.stack([actions[number] for number in numbers]))
+        found = self._ask("step", dict(zip(numbers, decoded.tolist(), strict=True)))
+        return {number: Step(self._see(each[0]), *each[1:]) for number, each in found.items()}
+
+    def _see(self, observation: list[float]) -> Array:
+        return self.spaces.see(np.asarray(observation, dtype=np.float32))
+
+    def _ask(self, what: str, values: Mapping[int, Any]) -> dict[int, Any]:
+        """Send all, then wait for all."""
+        waiting: list[tuple[Process, list[int]]] = []
+        start = 0
+        for process in self.processes:
+            own = [number for number in values if start <= number < start + process.count]
+            if own:
+                process.send({what: [[number - start, values[number]] for number in own]})
+                waiting.append((process, own))
+            start += process.count
+        found: dict[int, Any] = {}
+        for process, own in waiting:
+            found |= dict(zip(own, process.receive(), strict=True))
+        return {number: found[number] for number in values}
+
+
+@contextmanager
+def open_environments(
+    name: str,
+    count: int,
+    *,
+    processes: int = 1,
+    seconds: float = 60.0,
+    observed: tuple[int, ...] | None = None,
+) -> Iterator[Environments]:
+    """So many environments, which are closed in the end, whatever happens. name: CartPole-v1"""
+    check_installed()
+    processes = max(1, min(processes, count))
+    shares = [len(part) for part in np.array_split(np.arange(count), processes)]
+    started: list[Process] = []
+    try:
+        for share in shares:
+            started.append(Process(name, share, seconds))
+        yield Environments(name, started, observed)
+    finally:
+        for each in started:
+            each.connection.close()
+        deadline = time.monotonic() + ENDS
+        for each in started:
+            with suppress(subprocess.TimeoutExpired):
+                each.process.wait(max(0.0, deadline - time.monotonic()))
+        for each in started:
+            if each.process.poll() is None:
+                each.process.kill()
+                each.process.wait()

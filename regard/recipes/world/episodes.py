@@ -1,0 +1,116 @@
+"""Episodes in memory: steps one after another, and where each episode begins."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard import files
+from regard.data.array import Array
+from regard.data.batch import Batch
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Episodes:
+    """Steps of episodes, one after another. Actions are as the model takes them."""
+
+    observations: Array  # n o, before each step
+    actions: Array  # n a: one-hot, or from −1 to 1
+    rewards: Array  # n
+    following: Array  # n o, after each step
+    terminated: Array  # bool n: nothing comes after this step
+    last: Array  # bool n: the last step of its episode, terminated or cut off
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @cached_property
+    def starts(self) -> Array:
+        """The first step of each episode."""
+        return (
+            np.flatnonzero(np.concatenate(([True], self.last[:-1]))) if len(self) else np.zeros(0, np.int64)
+        )
+
+    @cached_property
+    def lengths(self) -> Array:
+        """The number of steps of each episode."""
+        return np.diff(np.append(self.starts, len(self)))
+
+    @cached_property
+    def of(self) -> Array:
+        """The episode of each step.   n"""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    @cached_property
+    def returns(self) -> Array:
+        """The sum of the rewards of each episode."""
+        return np.add.reduceat(self.rewards.astype(np.float64), self.starts) if len(self) else np.zeros(0)
+
+    @cached_property
+    def steps(self) -> Array:
+        """Observations and actions side by side, as the model reads them.   n (o + a)"""
+        return np.concatenate((self.observations, self.actions), 1).astype(np.float32)
+
+    def episode(self, number: int) -> Episodes:
+        """One episode alone."""
+        first = int(self.starts[number])
+        return self.take(np.arange(first, first + int(self.lengths[number])))
+
+    def take(self, rows: Array) -> Episodes:
+        """Some of the steps."""
+        return Episodes(**{name: getattr(self, name)[rows] for name in FIELDS})
+
+    def chunk(self, first: Array, length: int) -> Batch:
+        """`length` steps from each of these on; what is behind the end of an episode is padding.
+        -> tokens b n (o + a), target b n (o + 2): the next observation, the reward, 1 where it terminated"""
+        rows = first[:, None] + np.arange(length)
+        ends = (self.starts + self.lengths)[self.of[first]]
+        real = rows < ends[:, None]
+        rows = np.minimum(rows, len(self) - 1)
+        outcome = np.concatenate((self.following, self.rewards[:, None], self.terminated[:, None]), 1)
+        return Batch(
+            torch.from_numpy(self.steps[rows]),
+            torch.from_numpy(outcome.astype(np.float32)[rows]),
+            real=torch.from_numpy(real),
+        )
+
+    def history(self, at: Array, length: int) -> tuple[Tensor, Tensor]:
+        """The `length` steps before each of these steps; what is before the beginning of an episode is not real.
+        -> steps b n (o + a), real b n"""
+        rows = at[:, None] + np.arange(-length, 0)
+        real = rows >= self.starts[self.of[at]][:, None]
+        return torch.from_numpy(self.steps[np.maximum(rows, 0)]), torch.from_numpy(real)
+
+
+FIELDS = ("observations", "actions", "rewards", "following", "terminated", "last")
+
+
+def join(parts: Sequence[Episodes]) -> Episodes:
+    """All episodes, one after another."""
+    return Episodes(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS})
+
+
+def pack(episodes: Episodes, actions: Array) -> bytes:
+    """An .npz file, as `read_episodes` reads it. actions: as the environment takes them"""
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        observations=episodes.observations,
+        actions=actions,
+        rewards=episodes.rewards,
+        next_observations=episodes.following,
+        terminated=episodes.terminated,
+        truncated=episodes.last & ~episodes.terminated,
+    )
+    return buffer.getvalue()
+
+
+def write_episodes(path: files.PathLike, episodes: Episodes, actions: Array) -> None:
+    """Write an .npz file, whole or not at all."""
+    files.write_bytes(path, pack(episodes, actions))

@@ -1,0 +1,189 @@
+"""How good a world is: the return of its policy in the real environment, and how far its predictions drift."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.config import check_positive, check_sizes
+from regard.data.batch import generator
+from regard.errors import RegardError
+from regard.models.world_model import WorldModel
+from regard.recipes.evaluation import Evaluation
+from regard.recipes.world.act import act_episodes, policy_actions, random_actions
+from regard.recipes.world.environments import open_environments
+from regard.recipes.world.episodes import Episodes
+from regard.recipes.world.imagine import imagine
+from regard.recipes.world.learn_policy import history_length
+from regard.recipes.world.settings import WorldDataConfig
+from regard.recipes.world.store import EpisodeStore
+
+HORIZONS = (1, 5, 10, 25, 50)
+STARTS = 256  # moments from which predictions are compared with what came
+TOGETHER = 50  # environments that are judged at the same time
+LONGEST = 10_000  # steps of an episode of an environment that sets no end
+RIVALS = ("model", "linear", "persistence")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """How a world is evaluated."""
+
+    episodes: int = 100  # real episodes of the policy, each with a start of its own
+    seed: int = 1  # of their starts
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        check_positive(self, "episodes")
+        if self.seed < 0:
+            raise RegardError(f"seed must be at least 0, got {self.seed}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WorldEvaluation(Evaluation):
+    """Returns of real episodes, and errors of predictions k steps ahead."""
+
+    returns: tuple[float, ...] = ()  # of each real episode; none: there is no environment
+    errors: dict[
+        str, dict[int, float]
+    ]  # model, linear map, persistence -> k -> error in units of the data's scale
+    real_steps: int | None = None  # steps in the environment that were learned from
+
+    def to_json(self) -> dict[str, Any]:
+        found = super().to_json() | {"errors": {name: dict(each) for name, each in self.errors.items()}}
+        if self.returns:
+            found["returns"] = list(self.returns)
+        return found if self.real_steps is None else found | {"real_steps": self.real_steps}
+
+    def format(self) -> str:
+        return self.details()
+
+    def details(self) -> str:
+        lines = []
+        if self.returns:
+            mean, error = mean_and_error(self.returns)
+            learned = "" if self.real_steps is None else f"; learned from {self.real_steps:,} real steps"
+            lines.append(f"mean return {mean:.1f} ± {error:.1f} of {len(self.returns):,} episodes{learned}")
+        names = {"model": "this model", "linear": "linear map", "persistence": "no change"}
+        for name, errors in self.errors.items():
+            said = "  ".join(f"{k}: {value:.3g}" for k, value in errors.items())
+            lines.append(f"error after k steps, {names[name]:<10}  {said}")
+        return "\n".join(lines)
+
+
+def mean_and_error(returns: tuple[float, ...]) -> tuple[float, float]:
+    """The mean, and its standard error."""
+    mean = float(np.mean(returns))
+    if len(returns) < 2:
+        return mean, 0.0
+    return mean, float(np.std(returns, ddof=1)) / math.sqrt(len(returns))
+
+
+def evaluate_world(
+    model: WorldModel, store: EpisodeStore, data: WorldDataConfig, options: EvaluateOptions, *, learned: bool
+) -> WorldEvaluation:
+    """Act in the real environment if there is one, with the policy frozen, and compare predictions with what came;
+    for recorded episodes only the latter, on those that were held out."""
+    if data.environment is None:
+        held = len(store.held_rows) > 0
+        judged = store.all.take(store.held_rows if held else store.train_rows)
+        return _make(model, judged, "validation" if held else "train", options)
+    judged = act_real(model, data, options, learned=learned)
+    returns = tuple(judged.returns.tolist()) if learned else ()
+    return _make(model, judged, "fresh", options, returns, store.real_steps or None)
+
+
+def evaluate_recorded(
+    model: WorldModel, store: EpisodeStore, name: str, options: EvaluateOptions
+) -> WorldEvaluation:
+    """Compare predictions with recorded episodes."""
+    return _make(model, store.all, name, options)
+
+
+def _make(
+    model: WorldModel,
+    judged: Episodes,
+    split: str,
+    options: EvaluateOptions,
+    returns: tuple[float, ...] = (),
+    real_steps: int | None = None,
+) -> WorldEvaluation:
+    errors = {name: horizon_errors(model, judged, rival=name, seed=options.seed) for name in RIVALS}
+    measures = {f"error {k}": value for k, value in errors["model"].items()}
+    if returns:
+        mean, error = mean_and_error(returns)
+        measures = {"return": mean, "standard error": error} | measures
+    return WorldEvaluation(
+        split=split,
+        count=len(judged.starts),
+        unit="episodes",
+        measures=measures,
+        returns=returns,
+        errors=errors,
+        real_steps=real_steps,
+    )
+
+
+def act_real(
+    model: WorldModel, data: WorldDataConfig, options: EvaluateOptions, *, learned: bool
+) -> Episodes:
+    """Whole episodes of the policy, which takes its likeliest action; of chance where no policy was learned."""
+    assert data.environment is not None
+    together = min(TOGETHER, options.episodes)
+    with open_environments(
+        data.environment,
+        together,
+        processes=data.processes,
+        seconds=data.timeout,
+        observed=data.observed or None,
+    ) as environments:
+        if learned:
+            act = policy_actions(model, None)
+        else:
+            act = random_actions(environments, options.seed, 0)
+        frames = model.config.frames
+        return act_episodes(environments, act, options.episodes, frames, options.seed, LONGEST)
+
+
+@torch.no_grad()
+def horizon_errors(
+    model: WorldModel, episodes: Episodes, *, rival: str = "model", seed: int = 0
+) -> dict[int, float]:
+    """The root of the mean squared error k steps ahead, in units of the data's scale, with the actions that were
+    taken. A horizon that no episode is long enough for is left out."""
+    found: dict[int, float] = {}
+    ends = (episodes.starts + episodes.lengths)[episodes.of]
+    for k in HORIZONS:
+        fitting = np.flatnonzero(np.arange(len(episodes)) + k <= ends)
+        if not len(fitting):
+            continue
+        at = generator(seed, 31, k).choice(fitting, min(STARTS, len(fitting)), replace=False)
+        rows = at[:, None] + np.arange(k)
+        truth = model.normalise(torch.from_numpy(episodes.following[rows[:, -1]]).to(model.mean))
+        first = torch.from_numpy(episodes.observations[at]).to(model.mean)
+        actions = torch.from_numpy(episodes.actions[rows]).to(model.mean)
+        if rival == "persistence":
+            reached = model.normalise(first)
+        elif rival == "linear":
+            reached = _go_linear(model, first, actions)
+        else:
+            history, real = episodes.history(at, history_length(model))
+            chosen = actions
+            reached = imagine(
+                model, history.to(first), real, first, k, lambda _, t, chosen=chosen: chosen[:, t]
+            ).observations[:, -1]
+        found[k] = float((reached - truth).square().mean().sqrt())
+    return found
+
+
+def _go_linear(model: WorldModel, first: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    """The linear map alone, again and again.   b o, b k a -> b o"""
+    x = model.normalise(first)
+    for t in range(actions.shape[1]):
+        x = model.linear(torch.cat((x, actions[:, t]), -1)[:, None])[:, 0, :-1]
+        x = torch.clamp(x, model.low, model.high)
+    return x

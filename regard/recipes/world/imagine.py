@@ -1,0 +1,83 @@
+"""Imagination: a world model fed with its own predictions, one step at a time with a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.models.world_model import WorldModel
+
+Choose = Callable[[Tensor, int], Tensor]  # what the policy sees (b inputs) and the step -> actions b a
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Imagined:
+    """Imagined episodes. Observations are scaled, as the model has them."""
+
+    observations: Tensor  # b t+1 o, the first one is real
+    seen: Tensor  # b t+1 inputs: what the policy sees, the last frames
+    actions: Tensor  # b t a, as they were chosen
+    rewards: Tensor  # b t
+    goes_on: Tensor  # b t: the probability that the episode goes on after this step
+
+
+@torch.no_grad()
+def imagine(
+    model: WorldModel,
+    history: Tensor,
+    real: Tensor,
+    first: Tensor,
+    horizon: int,
+    choose: Choose,
+    *,
+    heads: Tensor | None = None,
+) -> Imagined:
+    """Go on from real steps.
+
+    history  steps before, b n (o + a) in the units of the environment; real: bool b n
+    first    the present observation, b o
+    heads    the head of the ensemble that each row believes, b; None: the mean of all
+    """
+    caches = model.caches()
+    past = model.scale_steps(history, real)
+    if past.shape[1]:
+        model.outlook(past, real=real, caches=caches)
+    x = model.normalise(first)
+    frames = begin_frames(model, past, real, x)
+    observations, seen = [x], [frames.flatten(1)]
+    actions, rewards, goes_on = [], [], []
+    row = torch.arange(len(x), device=x.device)
+    for t in range(horizon):
+        action = choose(seen[-1], t)
+        taken = action if model.config.discrete else action.clamp(-1, 1)
+        found = model.outlook(torch.cat((x, taken), -1)[:, None], caches=caches)[:, 0]  # b e o+1
+        after = found.mean(1) if heads is None else found[row, heads]
+        x = torch.clamp(after[:, :-1], model.low, model.high)
+        frames = torch.cat((frames[:, 1:], x[:, None]), 1)
+        observations.append(x)
+        seen.append(frames.flatten(1))
+        actions.append(action)
+        rewards.append(after[:, -1])
+        goes_on.append(model.goes_on(x).sigmoid())
+    return Imagined(
+        observations=torch.stack(observations, 1),
+        seen=torch.stack(seen, 1),
+        actions=torch.stack(actions, 1),
+        rewards=torch.stack(rewards, 1),
+        goes_on=torch.stack(goes_on, 1),
+    )
+
+
+def begin_frames(model: WorldModel, past: Tensor, real: Tensor, x: Tensor) -> Tensor:
+    """The last frames at the present step; where an episode has just begun, its first one again.   b f o"""
+    count, o = model.config.frames - 1, model.config.observations
+    frames = [x]
+    for back in range(1, count + 1):
+        if back > past.shape[1]:
+            frames.append(frames[-1])
+            continue
+        frames.append(torch.where(real[:, -back, None], past[:, -back, :o], frames[-1]))
+    return torch.stack(frames[::-1], 1)

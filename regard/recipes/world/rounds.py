@@ -1,0 +1,160 @@
+"""Rounds of act in the world, learn the world, learn to act in imagination, as steps of the training loop.
+
+Everything in a step follows from (seed, step), the weights, and the episodes of the rounds up to now, which are
+kept in the run. So a run that is killed goes on to the same weights.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.models.world_model import WorldModel
+from regard.recipes.world.act import act_steps, episode_seed, policy_actions, random_actions
+from regard.recipes.world.environments import open_environments
+from regard.recipes.world.episodes import Episodes
+from regard.recipes.world.learn_policy import dream_batch, learn_policy
+from regard.recipes.world.settings import WorldDataConfig, WorldTrainConfig
+from regard.recipes.world.source import EpisodeSource
+from regard.training import optimisers
+from regard.training.checkpoint import Checkpoint
+from regard.training.rules import AdamW
+from regard.training.schedule import schedule
+from regard.training.step import Stepper, seed_all
+from regard.training.tasks import Task
+
+
+class Unit(NamedTuple):
+    """What a step does."""
+
+    round: int  # the last round whose episodes are learned from
+    begins: bool  # is it the first step of that round?
+    world: int  # gradient steps of the world model
+    dreams: bool  # does the policy learn, too?
+
+
+def unit_of(step: int, config: WorldTrainConfig, rounds: int) -> Unit:
+    """What this step does. After the last round, learning goes on without acting."""
+    dreams = config.policy != "none"
+    if step < config.first_steps:
+        return Unit(0, step == 0, 2 * config.world_steps, False)
+    round, place = divmod(step - config.first_steps, config.round_steps)
+    if round >= rounds:
+        return Unit(rounds - 1, False, config.world_steps, dreams)
+    return Unit(round, place == 0 and round > 0, config.world_steps, dreams)
+
+
+class Rounds(Stepper):
+    """The stepper of a world: a world model, its policy, and an environment to act in (or recorded episodes)."""
+
+    model: WorldModel
+    source: EpisodeSource
+    config: WorldTrainConfig
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        source: EpisodeSource,
+        config: WorldTrainConfig,
+        data: WorldDataConfig,
+    ) -> None:
+        super().__init__(model, task, source, config)
+        self.data, self.store = data, source.store
+        self.rounds = data.rounds if data.environment is not None and config.policy != "none" else 1
+        parts = {name: part for name, part in model.named_children() if name != "policy"}
+        policy = {f"policy.{name}": p for name, p in self.model.policy.named_parameters()}
+        world = optimisers.make(nn.ModuleDict(parts), config)
+        self.optimiser = optimisers.Optimiser([*world.rules, AdamW(policy, config.policy_lr, 0.0)])
+
+    def gradients(self, step: int) -> tuple[Tensor, int]:
+        """Act if a round begins, then the gradients of the first batch. The rest of the step is done by `move`."""
+        seed_all(self.config.seed, step, self.device)
+        unit = unit_of(step, self.config, self.rounds)
+        self.open_round(unit)
+        config = self.config
+        size = unit.world * config.batch * self.data.context
+        if unit.dreams:
+            size += config.imagined * config.horizon
+        return self._world_loss(step, 0), size
+
+    def open_round(self, unit: Unit) -> None:
+        """Have the episodes up to this round; act if it begins."""
+        self.store.open_round(unit.round, (lambda: self.act(unit.round)) if unit.begins else None)
+        if not unit.begins:
+            return
+        episodes = self.store.all.take(self.store.train_rows)
+        given = (episodes.steps, episodes.following, episodes.rewards)
+        tensors = [torch.from_numpy(each).to(self.device) for each in given]
+        if unit.round == 0:
+            self.model.fit_linear(*tensors, discount=self.config.discount)
+        else:
+            self.model.fit_size(*tensors)
+
+    def act(self, round: int) -> Episodes:
+        """The real steps of a round: at random in the first one, by the policy in the others."""
+        data, seed = self.data, self.config.seed
+        assert data.environment is not None
+        done = data.real_steps * round // self.rounds
+        steps = data.real_steps * (round + 1) // self.rounds - done
+        with open_environments(
+            data.environment,
+            min(data.environments, steps),
+            processes=data.processes,
+            seconds=data.timeout,
+            observed=data.observed or None,
+        ) as environments:
+            if round == 0:
+                chosen = random_actions(environments, seed, round)
+            else:
+                # of its own: whether a round is acted or read again must not change what is drawn after it
+                draw = torch.Generator().manual_seed(episode_seed(seed, round, -1))
+                chosen = policy_actions(self.model, draw)
+            return act_steps(environments, chosen, steps, self.model.config.frames, seed, round)
+
+    def move(self, step: int, done: float) -> None:
+        unit = unit_of(step, self.config, self.rounds)
+        rate = schedule(step, done, warmup=self.config.warmup, decay=self.config.decay)
+        self._descend(rate)
+        for number in range(1, unit.world):
+            self._world_loss(step, number)
+            self._descend(rate)
+        if unit.dreams:
+            self.model.eval()
+            imagined = dream_batch(self.model, self.store, self.config)
+            self.model.train()
+
+            def learn(loss: Tensor) -> None:
+                loss.backward()
+                self._descend(rate)
+
+            learn_policy(self.model, imagined, self.config, learn)
+        if self.average is not None:
+            self.average.add(step)
+
+    def _world_loss(self, step: int, number: int) -> Tensor:
+        """Gradients of one batch of the world model; returns its loss."""
+        batch = self.source.batch(step * 2 * self.config.world_steps + number).to(self.device)
+        with self.precision():
+            loss, _ = self.task.loss(self.model, batch)
+        if number and not bool(torch.isfinite(loss)):
+            raise RegardError(
+                f"the loss of the world model is not a number ({float(loss)}) in step {step + 1}; start again with a "
+                f"smaller --train.lr (it was {self.config.peak_lr:g})"
+            )
+        loss.backward()
+        return loss.detach()
+
+    def _descend(self, rate: float) -> None:
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.optimiser.parameters, self.config.clip)
+        self.optimiser.step(rate)
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        super().load(checkpoint)
+        # the rounds that were begun before; the next one is acted when its first step comes
+        before = unit_of(checkpoint.step - 1, self.config, self.rounds)
+        self.store.open_round(before.round, None)

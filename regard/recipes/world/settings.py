@@ -1,0 +1,108 @@
+"""What can be set of a world: where episodes come from, how often the policy acts, how it learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from regard.config import check_positive, check_sizes
+from regard.errors import RegardError
+from regard.recipes.world.environments import PREFIX
+from regard.recipes.world.spaces import Spaces
+from regard.training.config import TrainConfig
+
+DEFAULT = f"{PREFIX}CartPole-v1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldDataConfig:
+    """Where episodes come from."""
+
+    # gymnasium:NAME, or recorded episodes: a file (.npz, .parquet, .csv, .jsonl) or a folder of them
+    path: str | None = None
+    real_steps: int = 1500  # steps in the environment in all, random ones included
+    rounds: int = 3  # each acts in the environment for its share of the real steps; the first one at random
+    environments: int = 1  # environments that are acted in at the same time
+    processes: int = 1  # that they are spread over
+    timeout: float = 60.0  # seconds after which an environment that gives no answer is said to hang
+    # which numbers of an observation are seen, counted from 0: 0 2 hides the velocities of CartPole; none: all
+    observed: tuple[int, ...] = ()
+    context: int = 16  # steps in a row that the world model learns from
+    validation: float = 0.1  # share of the episodes that are held out
+
+    paths: ClassVar[tuple[str, ...]] = ("path",)
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        names = ("real_steps", "rounds", "environments", "processes", "context", "timeout")
+        check_positive(self, *names)
+        if not 0 <= self.validation < 1:
+            raise RegardError(f"validation must be at least 0 and below 1, got {self.validation}")
+        if self.real_steps < self.rounds * self.environments:
+            raise RegardError(
+                f"real_steps must be at least rounds × environments = {self.rounds * self.environments}, got "
+                f"{self.real_steps}"
+            )
+
+    @property
+    def environment(self) -> str | None:
+        """The name of the environment; None: recorded episodes."""
+        path = DEFAULT if self.path is None else self.path
+        return path.removeprefix(PREFIX) if path.startswith(PREFIX) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldTrainConfig(TrainConfig):
+    """How a world and a policy are learned. A step is `world_steps` steps of the world model, then one of the
+    policy on what it imagines."""
+
+    policy: Literal["ppo", "none"] = "ppo"  # how the policy learns in imagination; none: learn the world only
+    world_steps: int = 12  # gradient steps of the world model in a step
+    first_steps: int = 25  # steps at the beginning that learn the world only, each twice as long
+    round_steps: int = 25  # steps of a round
+    imagined: int = 512  # episodes that are imagined in a step
+    horizon: int = 32  # steps of each
+    epochs: int = 4  # times that the policy learns from them
+    minibatch: int = 4096  # imagined steps of each of its gradient steps
+    policy_lr: float = 1e-3  # learning rate of actor and critic
+    discount: float = 0.99  # what a reward is worth one step later
+    trace: float = 0.95  # λ: how far rewards are looked at before the critic is believed
+    entropy: float = 0.01  # weight of the actor's entropy, which keeps it exploring
+    episodes: int = 100  # real episodes by which the policy is judged at the end; they are not learned from
+    ratio: float = 0.2  # largest relative change of an action's probability that is learned from
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(
+            self,
+            "world_steps",
+            "first_steps",
+            "round_steps",
+            "imagined",
+            "horizon",
+            "epochs",
+            "minibatch",
+            "episodes",
+            "policy_lr",
+            "ratio",
+        )
+        for name in ("discount", "trace"):
+            if not 0 <= getattr(self, name) < 1:
+                raise RegardError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        if not self.entropy >= 0:
+            raise RegardError(f"entropy must be at least 0, got {self.entropy}")
+
+    def total_steps(self, rounds: int) -> int:
+        """The steps of so many rounds."""
+        return self.first_steps + rounds * self.round_steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldInfo:
+    """What later commands need to know of the data: `corpus` in config.json."""
+
+    path: str
+    environment: str | None  # None: recorded episodes
+    spaces: Spaces
+    steps: int | None = None  # of recorded episodes
+    episodes: int | None = None

@@ -1,0 +1,115 @@
+"""What an observation and an action are: how many numbers, which kinds, in which limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data.array import Array
+from regard.errors import RegardError
+
+MOST = 4096  # numbers of an observation: more are an image
+WIDEST = 256  # numbers, or kinds, of an action
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spaces:
+    """The observations and actions of a world."""
+
+    observations: int  # numbers of an observation, after those that are hidden
+    actions: int  # kinds of an action, or numbers of a continuous one
+    discrete: bool
+    first: int = 0  # the smallest kind, as the environment counts
+    low: tuple[float, ...] = ()  # limits of a continuous action
+    high: tuple[float, ...] = ()
+    observed: tuple[int, ...] | None = None  # which numbers of an observation are seen; None: all
+
+    def see(self, observations: Array) -> Array:
+        """What the model sees of observations.   ... whole -> ... o"""
+        if self.observed is None:
+            return observations
+        return observations[..., list(self.observed)]
+
+    def encode(self, actions: Array) -> Array:
+        """Actions of the environment as the model takes them: one-hot, or numbers from −1 to 1.   n a"""
+        if self.discrete:
+            return np.eye(self.actions, dtype=np.float32)[actions.astype(np.int64).reshape(-1) - self.first]
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        scaled = (actions.reshape(-1, self.actions) - low) / (high - low) * 2 - 1
+        return scaled.astype(np.float32)
+
+    def decode(self, actions: Array) -> Array:
+        """Actions of the model as the environment takes them; what is out of its limits is clipped.   n a"""
+        if self.discrete:
+            found: Array = actions.argmax(-1) + self.first
+            return found
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        return (np.clip(actions, -1, 1) + 1) / 2 * (high - low) + low
+
+    def draw(self, random: np.random.Generator, count: int) -> Array:
+        """Actions by chance, as the model takes them.   count a"""
+        if self.discrete:
+            return np.eye(self.actions, dtype=np.float32)[random.integers(self.actions, size=count)]
+        return random.uniform(-1, 1, (count, self.actions)).astype(np.float32)
+
+
+def read_spaces(found: dict[str, Any], name: str, observed: tuple[int, ...] | None) -> Spaces:
+    """The spaces of an environment, or an error that says why it cannot be learned."""
+    seen, done = found["observation"], found["action"]
+    if seen["kind"] != "box" or len(seen["shape"]) > 1:
+        what = f"shape {tuple(seen['shape'])}" if seen["kind"] == "box" else f"the space {seen['kind']}"
+        raise RegardError(
+            f"{name}: an observation must be a vector of numbers, got {what}; wrap the environment in "
+            "gymnasium.wrappers.FlattenObservation, or record vectors as episodes.npz"
+        )
+    whole = int(np.prod(seen["shape"], dtype=np.int64))
+    _check_observed(observed, whole, name)
+    count = whole if observed is None else len(observed)
+    if not 1 <= count <= MOST:
+        raise RegardError(f"{name}: an observation must have from 1 to {MOST:,} numbers, got {count:,}")
+    if done["kind"] == "discrete":
+        _check_width(name, done["count"], "kinds")
+        return Spaces(
+            observations=count,
+            actions=done["count"],
+            discrete=True,
+            first=done["first"],
+            observed=observed,
+        )
+    if done["kind"] != "box":
+        raise RegardError(
+            f"{name}: an action must be a kind (Discrete) or numbers (Box), got the space {done['kind']}; "
+            "record episodes of your own and give them as episodes.npz"
+        )
+    if None in done["low"] or None in done["high"]:
+        raise RegardError(
+            f"{name}: continuous actions need limits, got none; wrap the environment in "
+            "gymnasium.wrappers.RescaleAction"
+        )
+    _check_width(name, len(done["low"]), "numbers")
+    return Spaces(
+        observations=count,
+        actions=len(done["low"]),
+        discrete=False,
+        low=tuple(done["low"]),
+        high=tuple(done["high"]),
+        observed=observed,
+    )
+
+
+def _check_width(name: str, count: int, what: str) -> None:
+    if not 1 <= count <= WIDEST:
+        raise RegardError(f"{name}: an action must have from 1 to {WIDEST} {what}, got {count:,}")
+
+
+def _check_observed(observed: tuple[int, ...] | None, whole: int, name: str) -> None:
+    if observed is None:
+        return
+    wrong = [number for number in observed if not 0 <= number < whole]
+    if wrong or not observed or len(set(observed)) < len(observed):
+        raise RegardError(
+            f"--data.observed must be different numbers from 0 to {whole - 1}, as an observation of {name} has "
+            f"{whole}, got {', '.join(map(str, observed)) or 'none'}"
+        )

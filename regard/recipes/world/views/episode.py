@@ -1,0 +1,160 @@
+"""A real episode, and beside it what the model imagines from each of its steps on."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.array import Array
+from regard.look.model_input import ModelInput
+from regard.look.pack import floats, pack_array, round_digits
+from regard.look.view import View, web_files
+from regard.models.world_model import WorldModel
+from regard.recipes.world.model_input import EpisodeInput
+from regard.recipes.world.views.changed_actions import FINEST, write_changes
+from regard.recipes.world.views.futures import Futures, Start, as_policy, as_taken, imagine_from
+from regard.recipes.world.views.known_worlds import action_names, drawing_of, number_names
+from regard.recipes.world.views.still import draw_episode
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+HORIZON = 50  # steps of a future
+NUMBERS = 8  # of an observation that are shown
+BYTES = 400_000  # that the futures of one kind may take, before they are packed
+LISTED = 500  # episodes that can be chosen
+
+
+class EpisodeView(View):
+    """Imagined beside real: drawn, as curves with their uncertainty, with rewards and values."""
+
+    name, order, stands_alone = "episode", 10, True
+    files = web_files(
+        Path(__file__).parents[1], "36-drawings.js", "37-world.js", "38-episode.js", "world.css"
+    )
+
+    def applies(self, given: ModelInput) -> bool:
+        return isinstance(given, EpisodeInput)
+
+    def build(self, scene: Scene) -> dict[str, Any]:
+        assert isinstance(scene.given, EpisodeInput) and isinstance(scene.model, WorldModel)
+        return _episode(scene.model, scene.given, scene)
+
+    def still(self, scene: Scene, title: str) -> Any:
+        assert isinstance(scene.given, EpisodeInput) and isinstance(scene.model, WorldModel)
+        given, horizons = scene.given, scene.view("horizons")
+        start, futures = futures_of_still(scene.model, given)
+        shown = _most_lively(scene.model, given)
+        return draw_episode(scene.model, given, shown, start, futures, horizons, title)
+
+
+def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, Any]:
+    """The data of the view."""
+    episode, spaces = given.episode, given.spaces
+    names = number_names(given.environment, spaces)
+    drawing = drawing_of(given.environment, spaces)
+    shown = _most_lively(model, given)
+    if drawing is not None:
+        drawing = {"name": drawing["name"], "at": [shown.index(each) for each in drawing["at"]]}
+    n = len(episode)
+    size = 3 * 2 * (HORIZON + 1) * len(shown)  # bytes of one future
+    starts = np.arange(0, n, max(1, -(-n * size // BYTES)))
+    kinds: dict[str, Start] = {"taken": as_taken(model, episode, HORIZON)}
+    if given.learned:
+        kinds["policy"] = as_policy(model)
+    futures = {
+        kind: given.once(scene, kind, partial(imagine_from, model, episode, starts, HORIZON, begin))
+        for kind, begin in kinds.items()
+    }
+    if given.changes:
+        futures["changed"] = _change(model, given, starts, futures["taken"])
+    observations = np.concatenate((episode.observations, episode.following[-1:]))[:, shown]
+    return {
+        "view": "episode",
+        "count": n,
+        "numbers": [names[k] for k in shown],
+        "of": len(names),
+        "drawing": drawing,
+        "real": floats(torch.from_numpy(observations)),
+        "rewards": round_digits(torch.from_numpy(episode.rewards)),
+        "end": _end(given),
+        "actions": {
+            "discrete": spaces.discrete,
+            "names": action_names(given.environment, spaces),
+            "low": list(spaces.low),
+            "high": list(spaces.high),
+            "finest": FINEST,
+            "taken": _shown_actions(torch.from_numpy(episode.actions), given),
+        },
+        "ensemble": model.config.ensemble,
+        "mean": round_digits(model.mean[shown], 8),
+        "scale": round_digits(model.scale[shown], 8),
+        "starts": starts.tolist(),
+        "horizon": HORIZON,
+        "futures": [_pack(kind, found, given, shown) for kind, found in futures.items()],
+        "changes": write_changes(given.changes, spaces),
+        "episodes": list(given.names[:LISTED]),
+        "number": given.number,
+    }
+
+
+def _change(model: WorldModel, given: EpisodeInput, starts: Array, taken: Futures) -> Futures:
+    """Futures with changed actions; those that no change is in are as they were."""
+    steps = np.array(sorted(given.changes))
+    ahead = steps - starts[:, None]
+    touched = np.flatnonzero(((ahead >= 0) & (ahead < HORIZON)).any(1))
+    begin = as_taken(model, given.episode, HORIZON, given.changes)
+    return taken.replace(touched, imagine_from(model, given.episode, starts[touched], HORIZON, begin))
+
+
+def _most_lively(model: WorldModel, given: EpisodeInput) -> list[int]:
+    """The numbers of an observation that are shown: those that vary most, and those that are drawn."""
+    spread = (given.episode.observations / model.scale.cpu().numpy()).std(0)
+    drawing = drawing_of(given.environment, given.spaces)
+    needed = [] if drawing is None else drawing["at"]
+    spread[needed] = np.inf
+    found: list[int] = sorted(np.argsort(-spread, kind="stable")[:NUMBERS].tolist())
+    return found
+
+
+def _end(given: EpisodeInput) -> str:
+    """How the episode ends, in a word."""
+    if not given.episode.last[-1]:
+        return "goes on"
+    if given.episode.terminated[-1]:
+        return "ended"
+    return "cut off"
+
+
+def _shown_actions(actions: Tensor, given: EpisodeInput) -> Any:
+    """Kinds, or numbers in the units of the environment.   ... a -> ... or ... a, as lists"""
+    if given.spaces.discrete:
+        return actions.argmax(-1).tolist()
+    decoded: Array = given.spaces.decode(actions.cpu().numpy())
+    return round_digits(torch.from_numpy(decoded))
+
+
+def _pack(kind: str, found: Futures, given: EpisodeInput, shown: list[int]) -> dict[str, Any]:
+    """Scaled observations in half precision: mean, lowest and highest of each.   s t+1 d 3"""
+    curves = torch.stack([each[..., shown] for each in (found.mean, found.low, found.high)], -1)
+    return {
+        "kind": kind,
+        "curves": pack_array(curves.cpu().numpy().astype(np.float16)),
+        "rewards": floats(found.rewards),
+        "goes_on": floats(found.goes_on),
+        "values": floats(found.values) if given.learned else None,
+        "actions": _shown_actions(found.actions, given) if kind == "policy" else None,
+    }
+
+
+def futures_of_still(model: WorldModel, given: EpisodeInput) -> tuple[int, Futures]:
+    """The step that a still begins at, a fifth of the way, and what is imagined from there to the end."""
+    n = len(given.episode)
+    start = min(n // 5, n - 1)
+    begin = as_taken(model, given.episode, n - start, given.changes)
+    return start, imagine_from(model, given.episode, np.array([start]), n - start, begin)
