@@ -120,7 +120,7 @@ class Performer(Approximation):
             )
         refuse_gradients(*laid)
         q, k, v = laid
-        state = cache.begin(q.shape[0], q.shape[1], self.features, v, where, real)
+        state = cache.open_sums(q.shape[0], q.shape[1], self.features, v, where, real)
         out, cache.store["state"] = read_on(q, k, v, omega, seen, state)
         cache.end(q.shape[2])
         return out
@@ -179,7 +179,7 @@ class FeatureCache(Cache):
     New tokens must come after all before: a sum cannot say which of its parts a token may see.
     """
 
-    def begin(
+    def open_sums(
         self, b: int, h: int, features: int, v: Tensor, where: Tensor | None, real: Tensor | None
     ) -> Tensor:
         """The sum so far. where and real: of the new tokens"""
