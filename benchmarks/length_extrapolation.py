@@ -122,8 +122,9 @@ def report(found: dict[str, Any], arguments: argparse.Namespace, count: int, siz
 
     parts = [
         f"`python benchmarks/length_extrapolation.py work/ text.txt --steps {arguments.steps} --seed {arguments.seed}`: "
-        f"decoders of {sizes['depth']} blocks (width {sizes['dim']}, {sizes['heads']} heads), trained on {arguments.steps} batches of "
-        f"{BATCH} × {TRAINED} characters, the same for all. Loss in nats a character on the same {count:,} characters.",
+        f"decoders of {sizes['depth']} blocks (width {sizes['dim']}, {sizes['heads']} heads), trained on "
+        f"{arguments.steps} batches of {BATCH} × {TRAINED} characters, the same for all. Loss in nats a character on the "
+        f"same {count:,} characters.",
     ]
     for way, words in WAYS.items():
         rows = [[kind, *(cell(found[f"{kind}, {way}, {n}"]) for n in arguments.lengths)] for kind in KINDS]

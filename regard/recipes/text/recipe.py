@@ -33,7 +33,7 @@ from regard.recipes.text.defaults import (
 from regard.recipes.text.evaluate_options import TextEvaluateOptions
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
-from regard.recipes.text.job import other_split, prepare_job
+from regard.recipes.text.job import other_split, prepare_job, refuse_compiled_memory
 from regard.recipes.text.labelled import looks_labelled
 from regard.recipes.text.predict import predict
 from regard.recipes.text.run_reader import RunTextReader
@@ -118,6 +118,7 @@ class TextRecipe(Recipe):
         return settings_class_of(config)
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
+        refuse_compiled_memory(settings)
         return prepare_job(self.options.apply(settings), context)
 
     def describe(self, job: Job) -> str:

@@ -239,6 +239,8 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     (["--task"], "--task needs a value"),
     (["--task", "permutation", "--model.ngrams", "3"], "ngrams"),
     (["--task", "permutation", "--model.predicted", "2"], "predicted.*2"),
+    (["--model.memory", "8", "--train.compile"], "--train.compile.*--model.memory 8"),
+    (["--model.memory", "8", "--model", "encoder"], "--model.memory"),
 ])  # fmt: skip
 def test_a_contradiction_is_one_line(folder, capsys, words, pattern):
     (folder / "rows.csv").write_text("text,label\na cat,a\n")
