@@ -213,7 +213,7 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     model = recipe_of(run).load(run)
     assert len("".join(generate(model, "the ", max_new=6, seed=0))) == 6
     given = open_target("mine").reader.read("the cat")
-    assert given.answers == "next" and given.stream(14).labels[:8] == (*given.streams[0].labels, "t →?")
+    assert given.answers == "next" and given.stream(14).labels[:8] == (*given.streams[0].labels, "t→?")
     assert given.stream(7) is None and given.stream(13) is None
     # an encoder takes all of it, a classifier all but the head
     body = model.state_dict()
