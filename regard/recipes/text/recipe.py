@@ -86,7 +86,18 @@ class TextRecipe(Recipe):
         "model.usual": "",
     }
     not_inherited = frozenset(
-        {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout"}
+        {
+            "vocab",
+            "context",
+            "classes",
+            "outputs",
+            "contrast",
+            "pool",
+            "bag",
+            "dropout",
+            "memory",
+            "predicted",
+        }
     )
     generate_options = GenerateOptions
     predict_options = TextEvaluateOptions
