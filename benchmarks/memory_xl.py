@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 import torch
 import torch.nn.functional as F
-from alternate import keep, table
+from alternate import keep, table, take_turns
 from torch import Tensor
 
 from regard.api import train
@@ -151,6 +151,29 @@ def one_pass(run: Run, ids: Tensor, first: int, segments: int) -> Tensor:
     return whole
 
 
+@torch.no_grad()
+def pace(run: Run, ids: Tensor, first: int, segments: int = 4) -> dict[str, float]:
+    """Milliseconds a token of one stream: with a memory of so many segments, and by a window that slides by one token
+    and sees as much, for which every token is read again and again."""
+    model: Any = recipe_of(run).load(run)
+    long = (segments + 1) * SEGMENT
+    memories = model.memories(segments * SEGMENT)
+    whole, count = ids[first : first + 2 * long][None], 8
+
+    def read() -> None:
+        memories.begin()
+        model(whole[:, :SEGMENT], caches=memories)
+
+    def slide() -> None:
+        for place in range(count):
+            model(whole[:, place : place + long])
+
+    for _ in range(segments + 1):
+        read()  # until the memory is full
+    times = take_turns({"memory": read, "window": slide}, seconds=5)
+    return {"memory": 1e3 * times["memory"] / SEGMENT, "window": 1e3 * times["window"] / count}
+
+
 def by_distance(losses: Tensor, far: np.ndarray) -> dict[str, list[Any]]:
     """Bits, and how many tokens, in each bin of distances; then of those from nowhere, and of all."""
     bits, known = losses.numpy() / math.log(2), ~np.isnan(losses.numpy())
@@ -187,7 +210,7 @@ def judge(task: Task, work: Path, sizes: dict[str, Any]) -> dict[str, Any]:
                 )
         name = f"{memory}, one pass of 5 segments"
         if memory == 4 * SEGMENT and name not in found:
-            found[name] = by_distance(one_pass(run, ids, first, 5), far)
+            found[name] = by_distance(one_pass(run, ids, first, 5), far) | {"pace": pace(run, ids, first)}
             write_json(kept, found)
     return found
 
@@ -212,9 +235,16 @@ def report(found: dict[str, dict[str, Any]], arguments: argparse.Namespace) -> s
             [way, *("–" if value is None else f"{value:.3f}" for value in each["bits"])]
             for way, each in measured.items()
         ]
+        paces = [each["pace"] for each in measured.values() if "pace" in each]
+        speed = [
+            f"Milliseconds a token of one stream: {each['memory']:.2f} with a memory of 4 segments, {each['window']:.1f} by a "
+            f"window of 5 that slides by one token, {each['window'] / each['memory']:.0f} × as long."
+            for each in paces
+        ]
         parts += [
             f"{name}:",
             table(["trained, judged", *columns()], [["tokens", *(f"{n:,}" for n in counts)], *rows]),
+            *speed,
         ]
     return "\n\n".join(parts)
 

@@ -49,6 +49,7 @@ class Decoder(SequenceModel):
     """
 
     Config = DecoderConfig
+    config: DecoderConfig
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__(config)

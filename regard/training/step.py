@@ -134,7 +134,7 @@ class Stepper:
         if self.average is not None:
             with self.average.in_place():
                 found["average"] = dict(self.model.state_dict())
-        carried = getattr(self.task, "tensors", dict)()
+        carried: dict[str, Tensor] = getattr(self.task, "tensors", dict)()
         return found | ({"task": carried} if carried else {})
 
     def load(self, checkpoint: Checkpoint) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from regard.attention.masks import Dense
 from regard.generation.generate import generate
 from regard.models.decoder import DecoderConfig
 from regard.models.sequence_model import BIASES, POSITIONS
+from regard.symmetry.check import check
 from regard.training.recompute import recomputing
 from tests.models.sequences import SMALL, VOCAB, B, decoder, gap, some_tokens
 
@@ -210,3 +213,23 @@ def test_generate_sees_context_and_memory():
     assert "".join(
         generate(model, prompt, tokenizer=Letters(), max_new=1, temperature=0.0)
     ) == Letters().decode([wanted])
+
+
+def by_memory(length):
+    """Reading step by step with a memory of this length, as `check` asks for it."""
+
+    def step(model, inputs, memories):
+        memories = model.memories(length) if memories is None else memories
+        return model(**inputs, caches=memories), memories
+
+    return step
+
+
+def test_laws_hold_with_a_memory_too():
+    model, inputs = with_memory(ngrams=3), {"tokens": some_tokens()}
+    laws = ["causality", "neighbours", "cache", "shift", "padding"]
+    assert check(model, inputs, laws=laws).ok
+    roles = replace(model.roles, step=by_memory(N))
+    assert check(model, inputs, laws=["cache"], roles=roles)["cache"].measured == "holds"
+    forgets = replace(model.roles, step=by_memory(2))
+    assert check(model, inputs, laws=["cache"], roles=forgets)["cache"].measured == "broken"

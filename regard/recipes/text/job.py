@@ -102,6 +102,17 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     return Job(kind=kind, model=language_model, task=task, sample=sample, **known)
 
 
+def refuse_compiled_memory(settings: Settings) -> None:
+    """Raise for a memory in a compiled model: it grows and moves on with every segment, and each would be compiled
+    anew."""
+    memory = getattr(settings.model, "memory", 0)
+    if memory and settings.train.compile:
+        raise RegardError(
+            f"--train.compile does not go with --model.memory {memory}, because every segment would be compiled anew; "
+            "leave one of them out"
+        )
+
+
 def _next_token(memory: int, context: int) -> Task:
     """With a memory, texts are read segment by segment."""
     if memory:

@@ -49,7 +49,7 @@ class TextInput(ModelInput):
         if not self.queries or size != 2 * len(labels):
             return None
         return Tokens(
-            "tokens, then queries for what follows each", (*labels, *(f"{each} →?" for each in labels))
+            "tokens, then queries for what follows each", (*labels, *(f"{each}→?" for each in labels))
         )
 
     def describe(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from regard.recipes.text.evaluate_options import TextEvaluateOptions
 from regard.recipes.text.export import export_files
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
-from regard.recipes.text.job import other_split, prepare_job
+from regard.recipes.text.job import other_split, prepare_job, refuse_compiled_memory
 from regard.recipes.text.labelled import looks_labelled
 from regard.recipes.text.predict import predict
 from regard.recipes.text.run_reader import RunTextReader
@@ -90,7 +90,18 @@ class TextRecipe(Recipe):
         "model.usual": "",
     }
     not_inherited = frozenset(
-        {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout"}
+        {
+            "vocab",
+            "context",
+            "classes",
+            "outputs",
+            "contrast",
+            "pool",
+            "bag",
+            "dropout",
+            "memory",
+            "predicted",
+        }
     )
     generate_options = GenerateOptions
     predict_options = TextEvaluateOptions
@@ -122,6 +133,7 @@ class TextRecipe(Recipe):
         return settings_class_of(config)
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
+        refuse_compiled_memory(settings)
         return prepare_job(self.options.apply(settings), context)
 
     def describe(self, job: Job) -> str:

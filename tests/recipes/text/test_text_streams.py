@@ -213,7 +213,7 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     model = recipe_of(run).load(run)
     assert len("".join(generate(model, "the ", max_new=6, seed=0))) == 6
     given = open_target("mine").reader.read("the cat")
-    assert given.answers == "next" and given.stream(14).labels[:8] == (*given.streams[0].labels, "t →?")
+    assert given.answers == "next" and given.stream(14).labels[:8] == (*given.streams[0].labels, "t→?")
     assert given.stream(7) is None and given.stream(13) is None
     # an encoder takes all of it, a classifier all but the head
     body = model.state_dict()
@@ -239,6 +239,8 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     (["--task"], "--task needs a value"),
     (["--task", "permutation", "--model.ngrams", "3"], "ngrams"),
     (["--task", "permutation", "--model.predicted", "2"], "predicted.*2"),
+    (["--model.memory", "8", "--train.compile"], "--train.compile.*--model.memory 8"),
+    (["--model.memory", "8", "--model", "encoder"], "--model.memory"),
 ])  # fmt: skip
 def test_a_contradiction_is_one_line(folder, capsys, words, pattern):
     (folder / "rows.csv").write_text("text,label\na cat,a\n")
