@@ -254,6 +254,11 @@ class Stack(nn.Module):
             if self.position.turns:
                 return Trivial()
             return self.position.keeps & approximate.keeps
+        return self.exact_keeps
+
+    @property
+    def exact_keeps(self) -> Group:
+        """What survives position and bias with exact attention."""
         bias = self.bias_of(0)
         if bias is None:
             return self.position.keeps
