@@ -86,7 +86,7 @@ def trained_inputs(n: int, tiny: bool) -> tuple[Tensor, Tensor, Tensor]:
     model = load(folder).double()
     ids = model.tokenizer.encode(Path(__file__).read_text())[:n]
     with torch.no_grad(), record(model) as seen:
-        model(torch.as_tensor(ids).long()[None])
+        model(torch.tensor([[int(each) for each in ids]]))
     entry = seen[-1]
     return entry.q, entry.k, entry.v
 
