@@ -155,6 +155,30 @@ _CATEGORIES: dict[str, Category] = {
             },
         ),
     ),
+    "approximations": Category(
+        "self-attention in less than n² steps, in the place of attend",
+        _at(
+            "regard.attention.approximate",
+            {
+                "performer": ("performer:Performer", "softmax estimated by random features, linear in n"),
+                "linformer": (
+                    "linformer:Linformer",
+                    "keys and values projected to a fixed number; not causal",
+                ),
+                "lsh": ("lsh:LSH", "exact attention within buckets of a random hash (Reformer)"),
+            },
+        ),
+    ),
+    "weights": Category(
+        "how scores become weights, in the place of softmax",
+        _at(
+            "regard.attention",
+            {
+                "sparsemax": ("weights:Sparsemax", "the nearest weights to the scores; most are zero"),
+                "entmax": ("weights:Entmax", "1.5-entmax: between softmax and sparsemax"),
+            },
+        ),
+    ),
     "kernels": Category(
         "how attention is computed; all give the same numbers",
         _at(

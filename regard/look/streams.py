@@ -20,10 +20,13 @@ class Streams:
         self.windows: dict[
             tuple[str, ...], int
         ] = {}  # labels -> stream: parts of the input, which are not found by their size
+        self.mixtures: dict[int, int] = {}  # size -> stream: keys that are no tokens, whatever their number
 
     def of(self, entry: Entry) -> tuple[int, int]:
         """The numbers of the streams of an entry's queries and keys."""
         n, m = sizes(entry)
+        if entry.implied is not None and entry.kind == "cross":
+            return self.find(n), self.mixed(m)
         if (entry.layer, entry.call) in self.learned and self.given.streams:
             others = self.learned[entry.layer, entry.call]
             whole = len(self.given.streams[0].labels)
@@ -47,7 +50,7 @@ class Streams:
     def find(self, size: int, prefer: int = 0) -> int:
         """The stream of this size: the preferred one, any other, the same with a class token in front, what
         the input knows, or numbers."""
-        apart = set(self.windows.values())
+        apart = {*self.windows.values(), *self.mixtures.values()}
         fitting = [i for i, stream in enumerate(self.found) if len(stream.labels) == size and i not in apart]
         if prefer in fitting:
             return prefer
@@ -69,6 +72,12 @@ class Streams:
         if labels not in self.windows:
             self.windows[labels] = self.add(Tokens("tokens of the window", labels, "patches"))
         return self.windows[labels]
+
+    def mixed(self, size: int) -> int:
+        """The stream of keys that are mixtures of all tokens."""
+        if size not in self.mixtures:
+            self.mixtures[size] = self.add(Tokens("projected keys", _numbers(size), "items"))
+        return self.mixtures[size]
 
     def add(self, stream: Tokens) -> int:
         self.found.append(stream)

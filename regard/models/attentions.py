@@ -97,10 +97,18 @@ def window_of(config: Any) -> int | None:
     return window
 
 
+def hides_far_tokens(config: Any) -> bool:
+    """Does a token see every other in a short sequence, and not in a long one?"""
+    return config.attention in ("bigbird", "lsh") or window_of(config) is not None
+
+
 def _and(mask: Mask | None, other: Mask) -> Mask:
     if mask is None:
         return other
     return mask & other
+
+
+CLASSES: dict[str, type[Approximation]] = {each.name: each for each in (Performer, Linformer, LSH)}
 
 
 def _performer(config: Any, layer: int) -> Approximation:
@@ -141,6 +149,13 @@ APPROXIMATIONS: dict[str, Callable[[Any, int], Approximation]] = {
     "linformer": _linformer,
     "lsh": _lsh,
 }
+
+
+def note_attention(config: Any, context: int) -> tuple[str, ...]:
+    """What somebody should know who trains on sequences of this length."""
+    named = CLASSES.get(getattr(config, "attention", "full"))
+    found = None if named is None else named.explain(context, causal=config.causal)
+    return () if found is None else (found,)
 
 
 def make_approximation(config: Any) -> Callable[[int], Approximation] | None:

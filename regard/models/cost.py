@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention import kernels
 from regard.attention.biases import Relative
+from regard.models.attentions import option, window_of
 from regard.models.seq2seq import Seq2Seq
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel
 from regard.nn.pool import AttentionPool
@@ -36,7 +37,7 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
         "bytes": sum(p.numel() * p.element_size() for p in parameters),
         "forward_flops": forward,
         "training_flops": 3 * forward,
-        "cache_bytes": 2 * config.depth * (config.kv_heads or config.heads) * config.channels * bytes_each,
+        "cache_bytes": _cached(config) * bytes_each,
     }
 
 
@@ -61,6 +62,13 @@ def cost_of_pair(model: Seq2Seq, source: int, target: int) -> dict[str, int]:
     }
 
 
+def _cached(config: SequenceConfig) -> int:
+    """Numbers that the caches keep of one token. A performer keeps a sum, whatever the length."""
+    if config.attention == "performer":
+        return 0
+    return 2 * config.depth * (config.kv_heads or config.heads) * config.channels
+
+
 def count_operations(model: nn.Module, **inputs: Any) -> int:
     """Operations of one forward of any model, counted while it runs; as in `cost`, one multiplication or one
     addition of a matrix product is one, and a mask counts as if it hid nothing. Training costs three times as
@@ -82,10 +90,21 @@ def _is_real(x: Any) -> bool:
 
 
 def _seen(config: SequenceConfig, context: int) -> int:
-    """How many tokens one token attends to."""
-    if config.window is None:
+    """How many tokens one token attends to, or how many would cost as much."""
+    if (
+        config.attention == "performer"
+    ):  # features of query and key, and two products with the sum over the past
+        return 2 * option(config, "features")
+    if config.attention == "linformer":  # the projection of keys and values, too
+        return 2 * option(config, "projected")
+    if config.attention == "lsh":
+        return option(config, "rounds") * option(config, "block") * (2 if config.causal else 3)
+    if config.attention == "bigbird":
+        return min(context, option(config, "block") * (4 + 2 * option(config, "random_blocks")))
+    window = window_of(config)
+    if window is None:
         return context
-    return min(context, config.window if config.causal else 2 * config.window - 1)
+    return min(context, window if config.causal else 2 * window - 1)
 
 
 def _blocks(model: SequenceModel, keys: int) -> float:

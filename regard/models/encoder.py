@@ -102,12 +102,21 @@ class Encoder(SequenceModel):
     def symmetry(self) -> Group:
         """A class token has no place, so a position that turns keys is seen by it from where it is not turned
         itself."""
-        turned = isinstance(self.pool, ClassToken) and self.stack.position.turns
-        if turned:
+        if self._turned_away:
             return Trivial()
         if isinstance(self.pool, FirstToken) and self.config.classes is not None:
             return super().symmetry & self.pool.keeps
         return super().symmetry
+
+    @property
+    def full_symmetry(self) -> Group:
+        if self._turned_away:
+            return Trivial()
+        return super().full_symmetry
+
+    @property
+    def _turned_away(self) -> bool:
+        return isinstance(self.pool, ClassToken) and self.stack.position.turns
 
     def forward(
         self,

@@ -20,11 +20,18 @@ from torch import Tensor, nn
 from regard.attention.biases import ALiBi, Bias, Buckets, Relative
 from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
+from regard.attention.masks import Causal
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
 from regard.attention.rope_scaling import RopeScaling
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
-from regard.models.attentions import WEIGHTS, check_attention, make_approximation, make_mask
+from regard.models.attentions import (
+    WEIGHTS,
+    check_attention,
+    hides_far_tokens,
+    make_approximation,
+    make_mask,
+)
 from regard.models.caches import Caches
 from regard.models.checks import (
     check_dropout,
@@ -42,7 +49,7 @@ from regard.nn.embed import TokenEmbedding
 from regard.nn.linear import Shared
 from regard.nn.linear_cross_entropy import IGNORE, linear_cross_entropy
 from regard.nn.norm import NORMS, LayerNorm, RMSNorm
-from regard.symmetry.groups import Group, Shifts
+from regard.symmetry.groups import Group, Permutations, Shifts
 from regard.symmetry.roles import Roles, Stream
 
 
@@ -294,9 +301,21 @@ class SequenceModel(nn.Module):
         return reduce(and_, parts, self.stack.keeps)
 
     @property
+    def full_symmetry(self) -> Group:
+        """The same if attention were full."""
+        causal = Causal() if self.config.causal else None
+        parts = [part.keeps for part in (causal, self.ngrams) if part is not None]
+        return reduce(and_, parts, self.stack.exact_keeps)
+
+    @property
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         promises = {"reordering": "holds", "causality": "holds" if self.config.causal else "not promised"}
+        if hides_far_tokens(self.config):
+            # what is lost by this alone is lost only from a length on
+            for law, group in (("permutation", Permutations()), ("shift", Shifts())):
+                if group <= self.full_symmetry and not group <= self.symmetry:
+                    promises[law] = "not promised"
         return Roles(
             streams=(Stream("tokens", mask="real", places="where", sides=("right", "left")),),
             promises=promises,

@@ -313,11 +313,16 @@ class Stack(nn.Module):
         """What survives position and bias; a mask given to `forward` comes on top."""
         approximate = self.approximation
         if approximate is None:
-            return kept_by(self.position, self.bias_of(0))
+            return self.exact_keeps
         # it sees turned queries and keys one by one, and not the angle between them
         if self.position.turns:
             return Trivial()
         return self.position.keeps & approximate.keeps
+
+    @property
+    def exact_keeps(self) -> Group:
+        """What survives position and bias with exact attention."""
+        return kept_by(self.position, self.bias_of(0))
 
     def forward(
         self,

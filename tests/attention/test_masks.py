@@ -8,6 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.attention import kernels
+from regard.attention.attend import attend
 from regard.attention.mask import Not, from_settings
 from regard.attention.masks import BigBird, Causal, Dense, Documents, Full, Order, Padding, Prefix, Window
 from regard.attention.places import sides
@@ -283,3 +285,23 @@ def test_ranks_may_have_any_dtype():
     for dtype in (torch.int32, torch.float16, torch.bfloat16):
         some, every = lawful(Order(ranks.to(dtype)), 4, 4, None, 1)
         assert np.array_equal(some, every)
+
+
+@pytest.mark.parametrize("block", [1, 7, 32, 64])
+@pytest.mark.parametrize("n, m", [(1, 1), (200, 200), (50, 200)])
+def test_big_bird_by_blocks_is_its_rule_by_places(block, n, m):
+    """Consecutive places are asked by blocks, others one by one; and strips are cut along its blocks."""
+    mask = BigBird(block=block, random=1, seed=2)
+    places = torch.arange(m)
+    by_blocks = mask.tile(*sides(None, n, m, 1, torch.device("cpu")))
+    by_places = mask.tile(*sides((places[m - n :], places), n, m, 1, torch.device("cpu")))
+    assert torch.equal(by_blocks, by_places)
+    q, k, v = (torch.randn(1, 2, size, 8, dtype=torch.float64, requires_grad=True) for size in (n, m, m))
+    outs = []
+    for kernel in ("reference", "tiled"):
+        with kernels.only(kernel):
+            outs.append(attend(q, k, v, mask=mask & Causal()))
+    torch.testing.assert_close(*outs)
+    grads = [torch.autograd.grad(out.sin().sum(), (q, k, v)) for out in outs]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from regard.look.model_input import ModelInput, Tokens
 from regard.look.record import record
+from regard.look.streams import Streams
 from tests.models.sequences import ATTENTIONS, CAUSAL_ATTENTIONS, N, decoder, encoder, some_tokens
 
 IMPLIED = ("performer", "linformer", "lsh")
@@ -64,3 +66,15 @@ def test_a_planted_error_is_not_proved():
     layer._tell = tell_wrongly
     seen, _ = recorded(model)
     assert not seen[0].proved and seen[1].proved
+
+
+@pytest.mark.parametrize("projected", [4, N])
+def test_projected_keys_are_not_called_tokens(projected):
+    """Even where there are as many of them."""
+    seen, _ = recorded(encoder(torch.float32, attention="linformer", projected=projected))
+    tokens = Tokens("tokens", tuple("abcdefghijklmn"[:N]), "text")
+    streams = Streams(ModelInput(inputs={}, streams=(tokens,)))
+    queries, keys = (streams.found[number] for number in streams.of(seen[0]))
+    assert queries is tokens
+    assert keys.name == "projected keys" and len(keys.labels) == projected
+    assert streams.found[streams.find(projected)].name != "projected keys"

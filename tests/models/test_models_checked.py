@@ -6,6 +6,7 @@ import torch
 from regard import registry
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts
+from tests.models.sequences import ATTENTIONS, decoder, encoder, some_tokens
 
 REGISTERED = list(registry.entries("models"))
 
@@ -54,3 +55,29 @@ def test_a_decoder_is_causal_and_its_cache_is_right_and_an_encoder_promises_neit
     encoder = check(*registry.find("models", "encoder").tiny())
     assert (encoder["causality"].declared, encoder["causality"].measured) == ("not promised", "broken")
     assert "cache" not in encoder
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+@pytest.mark.parametrize("make, position", [(decoder, "rotary"), (encoder, "none")])
+def test_every_attention_keeps_what_it_declares(name, make, position):
+    """With its defaults, which hide nothing from so few tokens: what is lost only in longer texts is not promised."""
+    if make is decoder and name == "linformer":
+        return
+    how = {key: ATTENTIONS[name][key] for key in ("attention", "weights") if key in ATTENTIONS[name]}
+    hygiene = ["reordering", "padding", "neighbours", "determinism"]
+    if make is decoder:
+        hygiene += ["causality", "cache"]
+    model = make(torch.float32, position=position, depth=1, **how)
+    report = check(model, {"tokens": some_tokens()}, laws=["permutation", "shift", *hygiene], trials=2)
+    assert report.ok, str(report)
+    assert all(report[law].measured == "holds" for law in hygiene), str(report)
+
+
+def test_what_each_approximation_keeps():
+    """Bare: a performer permutations, lsh shifts, linformer nothing; turned by a rotary position, none keeps any."""
+    bare = {name: encoder(position="none", **how).symmetry for name, how in ATTENTIONS.items()}
+    assert Permutations() <= bare["performer"] and Shifts() <= bare["performer"]
+    assert Shifts() <= bare["lsh"] and not Permutations() <= bare["lsh"]
+    assert not bare["linformer"].parts()
+    for name in ("performer", "linformer", "lsh"):
+        assert not encoder(position="rotary", **ATTENTIONS[name]).symmetry.parts()

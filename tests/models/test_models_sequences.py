@@ -369,6 +369,26 @@ def test_the_cost_agrees_with_torch(make, how):
     )
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"attention": "performer", "features": 48},
+        {"attention": "linformer", "projected": 8},
+        {"attention": "lsh", "block": 4, "buckets": 2, "rounds": 2},
+    ],
+)
+def test_the_cost_of_an_approximation_agrees_with_torch(how):
+    model, tokens = encoder(torch.float32, dim=128, heads=2, **how), some_tokens(2, 32)
+    with kernels.only("reference"), FlopCounterMode(display=False) as counter:
+        model(tokens)
+    count = counter.get_total_flops() / tokens.numel()
+    assert cost(model, 32)["forward_flops"] == pytest.approx(count, rel=0.02)
+
+
+def test_a_performer_keeps_nothing_of_a_token():
+    assert cost(decoder(attention="performer"))["cache_bytes"] == 0 < cost(decoder())["cache_bytes"]
+
+
 def test_a_window_costs_what_it_is_wide():
     wide, narrow = (cost(decoder(window=window), 32)["forward_flops"] for window in (None, 5))
     assert wide - narrow == 2 * 4 * 16 * (32 - 5)

@@ -48,15 +48,16 @@ class Approximation(nn.Module):
         """An empty cache for writing step by step."""
         raise RegardError(f"{self.name} has no causal form, so nothing can be written with it step by step")
 
-    def explain(self, n: int, *, causal: bool) -> str | None:
+    @classmethod
+    def explain(cls, n: int, *, causal: bool) -> str | None:
         """Why exact attention is the better choice for n tokens; None if it is not."""
-        first = self.wins_from[causal]
+        first = cls.wins_from[causal]
         if first is None or n >= first:
             return None
         kind = "causal attention" if causal else "attention"
         return (
-            f"{self.name} is slower than exact {kind} below about {first:,} tokens, and here are {n:,}; "
-            f"attention=full is faster and exact"
+            f"{cls.name} is slower than exact {kind} below about {first:,} tokens, and here are {n:,}; "
+            f"full attention is faster and exact"
         )
 
 

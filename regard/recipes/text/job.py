@@ -14,6 +14,7 @@ from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.additive import Additive, AdditiveConfig
+from regard.models.attentions import note_attention
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.permutation_lm import PermutationConfig
 from regard.models.token_model import TokenConfig
@@ -83,6 +84,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         "keep": _keep_tokenizer(corpus.tokenizer),
         "validation": len(corpus.validation),
         "examples": "tokens",
+        "notes": note_attention(settings.model, length),
     }
     if isinstance(settings.model, EncoderConfig):  # one more id than the tokenizer has: the mask
         encoder = _fit_sizes(settings.model, size + 1, length, context.old)
@@ -168,7 +170,11 @@ def _classify(
         task=_task_of(data, rows.numbers),
         source=rows.source(train.batch, data.context, train.seed, spelled),
         test=test,
-        notes=(*rows.notes, *note_missing(rows.splits, rows.target, rows.labels, "row")),
+        notes=(
+            *rows.notes,
+            *note_missing(rows.splits, rows.target, rows.labels, "row"),
+            *note_attention(model, data.context),
+        ),
         info=rows.info,
         labels=rows.labels or None,
         fill=fill,
