@@ -23,6 +23,8 @@ from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import WRITTEN, Run, check_free
 
+LORA = ("lora_down", "lora_up")
+
 # ── settings
 
 
@@ -94,11 +96,7 @@ def copy_weights(model: nn.Module, start: Run) -> None:
     fitting = {
         name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape
     }
-    missing = [
-        name
-        for name in mine
-        if name not in fitting and not name.startswith(("head.", "pool.", "bag.", "gate."))
-    ]
+    missing = [name for name in mine if name not in fitting and not _may_be_new(name)]
     if missing:
         first, more = missing[0], len(missing) - 1
         if first in theirs:
@@ -111,6 +109,11 @@ def copy_weights(model: nn.Module, start: Run) -> None:
             f"{tuple(mine[first].shape)} here{also}"
         )
     model.load_state_dict(fitting, strict=False)
+
+
+def _may_be_new(name: str) -> bool:
+    """A head, or a small map beside one that is there."""
+    return name.startswith(("head.", "pool.", "bag.", "gate.")) or name.endswith(LORA)
 
 
 # ── a start that fails

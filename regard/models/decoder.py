@@ -13,6 +13,7 @@ from regard.errors import RegardError
 from regard.models.caches import Caches
 from regard.models.checks import build_seeded
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
+from regard.nn.lora import freeze_others
 from regard.shapes import expect
 from regard.symmetry.groups import Shifts
 from regard.symmetry.roles import Roles
@@ -38,6 +39,8 @@ class Decoder(SequenceModel):
         super().__init__(config)
         self.config = config
         self.head = Head(config)
+        if config.lora:
+            freeze_others(self)
 
     def forward(
         self,

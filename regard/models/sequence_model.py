@@ -38,6 +38,7 @@ from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack
 from regard.nn.embed import TokenEmbedding
+from regard.nn.lora import add_lora
 from regard.nn.norm import NORMS, LayerNorm, RMSNorm
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
@@ -92,6 +93,9 @@ class SequenceConfig:
     zero_start: bool = False  # blocks start as the identity: faster training
     # logits l become cap·tanh(l/cap): limits overconfident predictions; None: no cap
     softcap: float | None = None
+    # train a small map of this rank beside each linear map of the blocks, and nothing else but a new head
+    # (LoRA): for --from, with less memory; 0: train all
+    lora: int = 0
 
     causal: ClassVar[bool] = False
 
@@ -101,7 +105,7 @@ class SequenceConfig:
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
         check_whole(self, *(name for name in OPTIONAL_SIZES if getattr(self, name) is not None))
         check_whole(self, "rope_original")
-        check_from_zero(self, "unused_places")
+        check_from_zero(self, "unused_places", "lora")
         check_positive(
             self, "base", *(name for name in ("softcap", "eps") if getattr(self, name) is not None)
         )
@@ -196,6 +200,8 @@ def make_stack(
         for name, parameter in stack.named_parameters():
             if ".mix." in name or ".down." in name:
                 nn.init.zeros_(parameter)
+    if config.lora:
+        add_lora(stack, config.lora)
     return stack
 
 

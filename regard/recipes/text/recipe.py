@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
+from regard.data.array import Array
 from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.models.encoder import EncoderConfig
@@ -31,6 +32,7 @@ from regard.recipes.text.defaults import (
     refine_defaults,
     settings_class_of,
 )
+from regard.recipes.text.embed import embed
 from regard.recipes.text.export import export_files
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
@@ -79,7 +81,7 @@ class TextRecipe(Recipe):
         "model.usual": "",
     }
     not_inherited = frozenset(
-        {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout"}
+        {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout", "lora"}
     )
     generate_options = GenerateOptions
     reading_options = ("text", "label", "missing")
@@ -148,6 +150,9 @@ class TextRecipe(Recipe):
         # the pool of a sentence encoder is the mean, whatever its file brings along
         pool: Any = "mean" if body["head"] == "none" else body["pool"]
         return replace(settings, model=replace(settings.model, bag=False, pool=pool))
+
+    def embed(self, run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
+        return embed(run, inputs, column)
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         return predict(run, inputs)
