@@ -41,6 +41,8 @@ def resolve_defaults(
             f"data must be a path, got {data!r}; leave --data out to train on the built-in data of "
             f"{recipe.name}"
         )
+    if kind is None and start is not None and start.config.imported is not None:
+        kind = start.config.kind
     early = {name: options[name] for name in recipe.early_options if name in options}
     settings = recipe.defaults(data, kind, early)
     is_path = data is None or isinstance(data, str | os.PathLike)

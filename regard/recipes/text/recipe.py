@@ -159,7 +159,7 @@ class TextRecipe(Recipe):
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         """Measures; for a causal LM also the perplexity, e^loss."""
-        if (run.config.model or {}).get("head") == "none":
+        if (run.config.model or {}).get("head") == "none" and not is_classifier(run.config):
             raise RegardError(f"{run.path} has no head: it predicts nothing that could be measured")
         found = super().evaluate(run, data, context)
         if not is_language_model(run.config):
