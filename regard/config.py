@@ -30,7 +30,9 @@ LARGEST: dict[str, int] = {
         ("dim", "head_dim", "rotary_channels", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18
     ),
     **dict.fromkeys(("depth", "depths", "decoder_depth", "blocks", "residual", "halve"), 512),
-    **dict.fromkeys(("heads", "kv_heads", "registers", "placed", "unused_places", "token_types"), 1024),
+    **dict.fromkeys(
+        ("heads", "kv_heads", "registers", "lora", "placed", "unused_places", "token_types"), 1024
+    ),
     **dict.fromkeys(("colours", "channels", "patch", "after", "seeds", "spread", "farthest", "ratio"), 1024),
     **dict.fromkeys(("kernel", "last", "stride"), 64),
     **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "length", "top_k", "usual"), 2**20),

@@ -23,6 +23,8 @@ from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import WRITTEN, Run, check_free
 
+LORA = ("lora_down", "lora_up")
+
 # ── settings
 
 
@@ -40,7 +42,7 @@ def resolve_defaults(
             f"{recipe.name}"
         )
     if kind is None and start is not None:
-        kind = _lent_kind(recipe, start)
+        kind = start.config.kind if start.config.imported is not None else _lent_kind(recipe, start)
     early = {name: options[name] for name in recipe.early_options if name in options}
     settings = recipe.defaults(data, kind, early)
     is_path = data is None or isinstance(data, str | os.PathLike)
@@ -133,11 +135,7 @@ def copy_weights(model: nn.Module, start: Run, kind: str | None = None) -> None:
     fitting = {
         name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape
     }
-    missing = [
-        name
-        for name in mine
-        if name not in fitting and not name.startswith(("head.", "pool.", "bag.", "gate."))
-    ]
+    missing = [name for name in mine if name not in fitting and not _may_be_new(name)]
     if missing:
         first, more = missing[0], len(missing) - 1
         if first in theirs:
@@ -150,6 +148,11 @@ def copy_weights(model: nn.Module, start: Run, kind: str | None = None) -> None:
             f"{tuple(mine[first].shape)} here{also}"
         )
     model.load_state_dict(fitting, strict=False)
+
+
+def _may_be_new(name: str) -> bool:
+    """A head, or a small map beside one that is there."""
+    return name.startswith(("head.", "pool.", "bag.", "gate.")) or name.endswith(LORA)
 
 
 # ── a start that fails

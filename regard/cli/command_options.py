@@ -31,6 +31,10 @@ class PredictOptions:
     text, "kind" is "text" or "file": what the input was taken for. Of a row of a table, "row" has its cells,
     and "truth" its label. With --out, "picture" is the file drawn
     """
+    embeddings: str | None = None
+    """for texts: write a vector of length 1 for each to this .npz file, as `embeddings`, beside `texts`. Of a text
+    file each line is a text. A product of two vectors is their cosine
+    """
     out: str | None = None
     """a table (.csv, .tsv, .jsonl, .parquet): write the answers, one row for each input, in the same order: the
     columns of the input, "answer", "right" where the input has a label, "p(CLASS)" for each class, and "error"

@@ -228,6 +228,7 @@ def generate_help() -> str:
     "predictions for texts, files, or the rows of a table",
     'regard predict runs/text "what a film"',
     "regard predict runs/text reviews.csv --out answers.csv",
+    "regard predict all-MiniLM-L6-v2 texts.txt --embeddings out.npz",
     "regard predict runs/text letters.parquet --data.text body --out answers.parquet",
     "regard predict runs/translation input.txt --out output.txt --beams 5",
     "regard predict runs/images photo.jpg --out looked.png",
@@ -241,6 +242,14 @@ def predict(words: list[str]) -> int:
     chosen, words = options
     if len(words) < 2:
         raise RegardError("regard predict takes a run and one input at least: a text, or a file")
+    if chosen.embeddings is not None:
+        from regard.api.embed import embed
+
+        if chosen.out is not None:
+            raise RegardError("--embeddings and --out are two questions; give one of them")
+        _, vectors = embed(words[0], words[1:], chosen.embeddings, column=data.get("data.text"))
+        print(f"{chosen.embeddings}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
+        return 0
     from regard.api.predict import iter_predictions
     from regard.cli.answers import AnswersPrinter
     from regard.training.keep_memory import retain_freed_memory

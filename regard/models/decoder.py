@@ -21,6 +21,7 @@ from regard.models.sequence_model import (
     count_places,
     tiny_tokens,
 )
+from regard.nn.lora import freeze_others
 from regard.shapes import expect
 from regard.symmetry.groups import Shifts
 from regard.symmetry.roles import Roles
@@ -55,6 +56,8 @@ class Decoder(SequenceModel):
         super().__init__(config)
         self.config = config
         self.head = Head(config)
+        if config.lora:
+            freeze_others(self)
 
     def forward(
         self,

@@ -23,6 +23,7 @@ from regard.models.sequence_model import (
 )
 from regard.nn.bag import BagOfNGrams
 from regard.nn.gate import Gate
+from regard.nn.lora import freeze_others
 from regard.nn.pool import AttentionPool, ClassToken, FirstToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
@@ -90,6 +91,8 @@ class Encoder(SequenceModel):
         self.bag: BagOfNGrams | None = None
         if config.classes is None:
             self.head = HEADS[config.head](config)
+            if config.lora:
+                freeze_others(self)
             return
         head = nn.Linear(config.dim, config.classes)
         self.head = head
@@ -97,6 +100,8 @@ class Encoder(SequenceModel):
             self.bag = BagOfNGrams(config.vocab, config.classes)
             self.gate = Gate()  # blocks need many rows for what a bag learns from few
             nn.init.zeros_(head.weight)  # chance adds nothing to what the bag learns first
+        if config.lora:
+            freeze_others(self, learns=("head.", "pool.", "bag.", "gate."))
 
     @property
     def symmetry(self) -> Group:

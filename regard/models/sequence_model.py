@@ -48,6 +48,7 @@ from regard.nn.block import Stack, kept_by
 from regard.nn.embed import TokenEmbedding
 from regard.nn.linear import Shared
 from regard.nn.linear_cross_entropy import IGNORE, linear_cross_entropy
+from regard.nn.lora import add_lora
 from regard.nn.norm import NORMS, LayerNorm, RMSNorm
 from regard.symmetry.groups import Group, Permutations, Shifts
 from regard.symmetry.roles import Roles, Stream
@@ -116,6 +117,9 @@ class SequenceConfig:
     zero_start: bool = False  # blocks start as the identity: faster training
     # logits l become cap·tanh(l/cap): limits overconfident predictions; None: no cap
     softcap: float | None = None
+    # train a small map of this rank beside each linear map of the blocks, and nothing else but a new head
+    # (LoRA): for --from, with less memory; 0: train all
+    lora: int = 0
 
     causal: ClassVar[bool] = False
 
@@ -125,7 +129,7 @@ class SequenceConfig:
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
         check_whole(self, *(name for name in OPTIONAL_SIZES if getattr(self, name) is not None))
         check_whole(self, "rope_original")
-        check_from_zero(self, "unused_places")
+        check_from_zero(self, "unused_places", "lora")
         check_positive(
             self, "base", *(name for name in ("softcap", "eps") if getattr(self, name) is not None)
         )
@@ -223,6 +227,8 @@ def make_stack(
         for name, parameter in stack.named_parameters():
             if ".mix." in name or ".down." in name:
                 nn.init.zeros_(parameter)
+    if config.lora:
+        add_lora(stack, config.lora)
     return stack
 
 

@@ -15,6 +15,7 @@ from regard.models.attentions import window_of
 from regard.models.encoder import EncoderConfig
 from regard.models.sequence_model import OFFSETS, SequenceConfig
 from regard.models.vit import ViTConfig
+from regard.nn.lora import merge
 from regard.pretrained.families import FAMILIES
 from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ForeignConfig
@@ -27,6 +28,8 @@ def export(
     kind: str, config: Any, state: Mapping[str, Tensor], preferred: str | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """config.json and the tensors of Hugging Face for a model of ours. preferred: the family it came from"""
+    if getattr(config, "lora", 0):
+        config, state = replace(config, lora=0), merge(state)
     config, state = _with_places(config, state)
     family = find_family(kind, config, preferred)
     return to_hugging_face(family, config, state)

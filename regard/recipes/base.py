@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 from torch import Tensor, nn
 
 from regard import registry
+from regard.data.array import Array
 from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
@@ -174,6 +175,10 @@ class Recipe(ABC):
     @abstractmethod
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         """The prediction for each input, as soon as it is ready."""
+
+    def embed(self, run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
+        """The name of each input, and a vector for each.   n d      column: of a table, where the inputs are"""
+        raise RegardError(f"{run.path} was trained on {self.name}, for which there are no embeddings")
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
         """Raise a ValueError if `draw` cannot draw these inputs, or not to `out`; before any work."""

@@ -64,6 +64,7 @@ OTHER = {
     "offsets": "qkv",
     "head": "transform",
     "token_types": 2,
+    "lora": 2,
 }
 LLAMA3 = {"rope_scaling": "llama3", "rope_factor": 4.0, "rope_original": 20}
 # what an option needs to have an effect

@@ -171,9 +171,10 @@ def test_a_classifier_reads_texts_as_theirs_does_and_goes_back(classifier, tmp_p
     assert "good" in (out / "README.md").read_text()
 
 
-def test_a_masked_model_is_a_start_for_a_classifier(tmp_path):
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "BertModel"])
+def test_an_encoder_is_a_start_for_a_classifier(name, tmp_path):
     folder = tmp_path / "bert"
-    save_random("BertForMaskedLM", SIZES | {"vocab_size": 5 + len(WORDS)}, folder)
+    save_random(name, SIZES | {"vocab_size": 5 + len(WORDS)}, folder)
     framed_words(folder)
     with open(tmp_path / "rows.csv", "w", newline="") as file:
         rows = csv.writer(file)
@@ -193,6 +194,11 @@ def test_a_masked_model_is_a_start_for_a_classifier(tmp_path):
     )
     assert next(iter(predict(run.path, "the love of the king")[0].labels)) == "good"
     assert next(iter(predict(run.path, "the death of the king")[0].labels)) == "bad"
+    assert evaluate(run.path, tmp_path / "rows.csv").measures["accuracy"] == 1.0
+    if name == "BertModel":  # a sentence encoder is pooled by the mean, which their classifier does not know
+        with pytest.raises(RegardError, match="pool='mean'"):
+            export_run(run.path, tmp_path / "hf")
+        return
     out, _ = export_run(run.path, tmp_path / "hf")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(out).eval()
     ids = transformers.AutoTokenizer.from_pretrained(out)("the love of the king", return_tensors="pt")[

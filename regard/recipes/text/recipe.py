@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
+from regard.data.array import Array
 from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.models.encoder import EncoderConfig
@@ -33,6 +34,7 @@ from regard.recipes.text.defaults import (
     refine_defaults,
     settings_class_of,
 )
+from regard.recipes.text.embed import embed
 from regard.recipes.text.evaluate_options import TextEvaluateOptions
 from regard.recipes.text.export import export_files
 from regard.recipes.text.foreign_reader import ForeignTextReader
@@ -101,6 +103,7 @@ class TextRecipe(Recipe):
             "dropout",
             "memory",
             "predicted",
+            "lora",
         }
     )
     generate_options = GenerateOptions
@@ -187,6 +190,9 @@ class TextRecipe(Recipe):
         pool: Any = "mean" if body["head"] == "none" else body["pool"]
         return replace(settings, model=replace(settings.model, bag=False, pool=pool))
 
+    def embed(self, run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
+        return embed(run, inputs, column)
+
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         if self.options.memory is not None:
             raise RegardError("--memory is for regard evaluate of a causal LM; leave it out")
@@ -194,7 +200,7 @@ class TextRecipe(Recipe):
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         """Measures; for a causal LM also the perplexity, e^loss, for a permutation LM that from left to right."""
-        if (run.config.model or {}).get("head") == "none":
+        if (run.config.model or {}).get("head") == "none" and not is_classifier(run.config):
             raise RegardError(f"{run.path} has no head: it predicts nothing that could be measured")
         found = super().evaluate(run, data, context)
         if is_permutation(run.config):

@@ -1,0 +1,41 @@
+"""Vectors of texts, by a run or by weights of others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard import files
+from regard.data.array import Array
+from regard.errors import RegardError
+from regard.recipes.base import recipe_of
+from regard.targets.imported import open_run
+
+Place = str | os.PathLike[str]
+
+
+def embed(
+    path: Place, inputs: str | Sequence[str], out: Place | None = None, *, column: str | None = None
+) -> tuple[list[str], Array]:
+    """The texts, and a vector of length 1 for each: embed("all-MiniLM-L6-v2", "texts.txt", out="out.npz").
+
+    A product of two vectors is their cosine. out: an .npz file with `embeddings` and `texts`; column: the one
+    with the texts, where an input is a table
+    """
+    if out is not None and Path(out).suffix != ".npz":
+        raise RegardError(f"embeddings are written to a file that ends in .npz, got {os.fspath(out)!r}")
+    run = open_run(path)
+    several = [inputs] if isinstance(inputs, str) else list(inputs)
+    names, vectors = recipe_of(run).embed(run, several, column)
+    if out is not None:
+        arrays = {"embeddings": vectors, "texts": np.array(names)}
+        files.write_stream(out, lambda part: _save(part, arrays))
+    return names, vectors
+
+
+def _save(part: Path, arrays: dict[str, Array]) -> None:
+    with open(part, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]

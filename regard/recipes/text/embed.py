@@ -1,0 +1,70 @@
+"""Texts as vectors: the mean of what the blocks give for their tokens, of length 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data import tokenizer as tokenizers
+from regard.data.array import Array
+from regard.data.batch import pad_rows
+from regard.data.table_rows import looks_like_table, place_of, stream_rows
+from regard.errors import RegardError
+from regard.nn.pool import MeanPool
+from regard.recipes.text.given_text import is_given_file, read_given_text
+from regard.runs.load import load_model
+from regard.runs.run import Run
+
+AT_ONCE = 32  # texts in one forward pass
+
+
+@torch.no_grad()
+def embed(run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
+    """The texts, and a vector for each: of a text file each line is a text, of a table each row.   n d"""
+    model: Any = load_model(run)
+    if not run.tokenizer_file.exists():
+        raise RegardError(f"{run.path} has no tokenizer, so it cannot read texts")
+    if not hasattr(model, "stack"):
+        raise RegardError(
+            f"{run.path} is a {run.config.kind}, which has no vectors of texts; use a transformer"
+        )
+    tokenizer = tokenizers.load(run.verify("tokenizer.json"))
+    own = str((run.config.data or {}).get("text", "text"))
+    texts = [text for given in inputs for text in _texts_of(given, column or own)]
+    most = model.config.context
+    ids = [tokenizer.frame(tokenizer.encode(text), most)[:most] for text in texts]
+    empty = next((text for text, row in zip(texts, ids, strict=True) if not len(row)), None)
+    if empty is not None:
+        raise RegardError(f"the text {empty[:40]!r} has no tokens, and no vector")
+    order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
+    found = np.zeros((len(texts), model.config.dim), dtype=np.float32)
+    for start in range(0, len(order), AT_ONCE):
+        rows = order[start : start + AT_ONCE]
+        tokens, real = pad_rows([ids[i].astype(np.int64) for i in rows])
+        found[rows] = F.normalize(_pooled(model, tokens, real), dim=-1).float().numpy()
+    return texts, found
+
+
+def _pooled(model: Any, tokens: Tensor, real: Tensor | None) -> Tensor:
+    """The mean over the tokens of each text; a classifier has a pool of its own.   b n -> b d"""
+    features: Tensor = model.features(tokens, real=real)
+    if features.dim() == 2:
+        return features
+    pooled: Tensor = MeanPool()(features, real)
+    return pooled
+
+
+def _texts_of(given: str, column: str) -> list[str]:
+    if is_given_file(given) and looks_like_table(given):
+        table = stream_rows(given, (column,))
+        place_of(column, table.names, given, "name the column of texts with --data.text", ())
+        return [str(cells.get(column) or "") for _, cells in table.rows]
+    text, kind = read_given_text(given)
+    if kind == "text":
+        return [text]
+    return [line for line in text.splitlines() if line.strip()]
