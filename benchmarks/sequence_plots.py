@@ -174,6 +174,7 @@ def draw(path: Path, lengths: list[int], seen: dict[str, Any], distances: list[i
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     figure, axes = pyplot.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
     times, reach, steps, quality = axes.flat
@@ -188,11 +189,7 @@ def draw(path: Path, lengths: list[int], seen: dict[str, Any], distances: list[i
     reach.axhline(100 / SYMBOLS, color="#777777", linewidth=0.8, linestyle=":")
     titles = {
         times: ("a training step", "tokens in a row (as many in all)", "milliseconds"),
-        reach: (
-            "reach: recall one symbol",
-            "tokens between",
-            "% right (dotted: chance, and what a CNN sees)",
-        ),
+        reach: ("recall (dotted: chance, and as far as the CNN sees)", "tokens between", "% right"),
         steps: ("operations one after another", "tokens in a row", "layers that wait for one another"),
         quality: ("quality at equal time", "seconds of training", "validation loss"),
     }
@@ -201,10 +198,15 @@ def draw(path: Path, lengths: list[int], seen: dict[str, Any], distances: list[i
         axis.set(xlabel=across, ylabel=up)
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    for axis in (times, reach, steps):
+    for axis, at in ((times, lengths), (reach, distances), (steps, lengths)):
         axis.set_xscale("log", base=2)
+        axis.set_xticks(at, [f"{each:,}" for each in at])
     for axis in (times, steps):
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    reach.set_ylim(0, 104)
     times.legend(frameon=False)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
