@@ -40,6 +40,7 @@ class Tokens:
     labels: tuple[str, ...]
     kind: Literal["text", "patches", "items"] = "text"
     grid: Grid | None = None
+    words: tuple[int, ...] | None = None  # the number of the word that each is a part of; None: nobody says
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,8 @@ class ModelInput:
     def move_labels(self, order: Sequence[int]) -> tuple[Tokens, ...]:
         """The streams with their labels in another order."""
         return tuple(
-            replace(stream, labels=tuple(stream.labels[i] for i in order)) for stream in self.streams
+            replace(stream, labels=tuple(stream.labels[i] for i in order), words=None)
+            for stream in self.streams
         )
 
     def for_rows(self, b: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from regard.look.recording.lineage import key_of
 from regard.look.recording.listen import AttentionDispatchMode
 from regard.look.recording.proof import doubt, find_gaps, prove
 from regard.look.recording.source import Source
+from regard.look.recording.steps import Steps
 from regard.look.recording.summary import summarize
 from regard.look.recording.tapped import Tapped, TappedImplied, TappedMix, source_along
 
@@ -148,6 +149,7 @@ class Recorder:
         self.calls, self.wanted, self.seen, self.compiled = calls, wanted, seen, compiled
         self.places: dict[tuple[str, int], int] = {}
         self.shelf: list[torch.Tensor] = []
+        self.steps = Steps()
         parameters = {
             key
             for module in calls.names
@@ -204,6 +206,7 @@ class Recorder:
                 kept = summarize(source, self.wanted.top, itself=itself)
             else:
                 kept = None
+            values = source.v
             if kept is None:
                 source = slim(source)
                 source.held(self.shelf)
@@ -229,6 +232,7 @@ class Recorder:
                     kept=kept,
                 )
             )
+            self.steps.add(self.seen.entries[-1], values)
             return self.seen.entries[-1]
 
     def edges(

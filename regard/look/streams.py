@@ -90,8 +90,15 @@ class Streams:
                 grid = None
             else:
                 grid = stream.grid._asdict()
+            words = None if stream.words is None else list(stream.words)
             found.append(
-                {"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid}
+                {
+                    "name": stream.name,
+                    "kind": stream.kind,
+                    "labels": list(stream.labels),
+                    "grid": grid,
+                    "words": words,
+                }
             )
         return found
 

@@ -91,8 +91,9 @@ class Memory:
 
     def take(self, rows: Tensor) -> Memory:
         """Row i is row rows[i] of this one."""
-        real = None if self.real is None else self.real[rows]
-        return Memory(self.states[rows], real, {name: x[rows] for name, x in self.more.items()})
+        real = None if self.real is None else self.real.index_select(0, rows)
+        more = {name: x.index_select(0, rows) for name, x in self.more.items()}
+        return Memory(self.states.index_select(0, rows), real, more)
 
 
 class Seq2Seq(nn.Module):

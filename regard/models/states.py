@@ -19,7 +19,7 @@ class States:
 
     def take(self, rows: Tensor) -> None:
         """Row i goes on from what row rows[i] has read."""
-        self.held = {name: x[rows] for name, x in self.held.items()}
+        self.held = {name: x.index_select(0, rows) for name, x in self.held.items()}
 
     def keep(self, **tensors: Tensor) -> None:
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):

@@ -389,6 +389,77 @@ def test_cross_attention_has_rows_and_columns_of_its_own(browser, tmp_path):
         assert "Die Katze" in shown.locator(".asked").inner_text()
 
 
+def test_pieces_become_words_and_a_switch_shows_them_again(browser, tmp_path):
+    english, german = (
+        ["A", " grand", "mother", " jumps", "."],
+        ["Eine", " Groß", "mut", "ter", " spr", "ingt", "."],
+    )
+    streams = [
+        pages.text_stream(english, "source") | {"words": [0, 1, 1, 2, 3]},
+        pages.text_stream(german, "target") | {"words": [0, 1, 1, 1, 2, 2, 3]},
+    ]
+    weights = torch.randn(2, 7, 5, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    layers = [
+        pages.layer_of(weights, 0, kind="cross", rows=1, columns=0, distance=None),
+        pages.layer_of(pages.kinds_of_heads(7, 1, 2), 1, rows=1, columns=1),
+    ]
+    data = pages.page_of([{"view": "attention", "layers": layers}], streams=streams)
+    into = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    summed = weights[0] @ into  # into the pieces of a word: summed
+    merged = torch.stack(
+        [summed[0], summed[1:4].mean(0), summed[4:6].mean(0), summed[6]]
+    )  # from them: averaged
+    with opened(browser, write_page(data, tmp_path / "words.html")) as shown:
+        ready(shown)
+        names = shown.locator(".labels .label.row")
+        assert names.all_text_contents() == ["Eine", "Großmutter", "springt", "."]
+        assert shown.locator(".labels .label.column").all_text_contents() == [
+            "A",
+            "grandmother",
+            "jumps",
+            ".",
+        ]
+        said = point(shown, 4, 4, 1, 1)
+        assert said == f"query Großmutter 2 → key grandmother 2 {three(merged[1, 1].item())}"
+        assert point(shown, 4, 4, 2, 3).endswith(three(merged[2, 3].item()))
+        shown.locator(".units label", has_text="tokens").click()
+        eventually(shown, lambda: names.count(), 7)
+        assert point(shown, 7, 5, 1, 2) == f"query ·Groß 2 → key mother 3 {three(weights[0, 1, 2].item())}"
+        assert shown.evaluate("document.activeElement.value") == "tokens"  # keys go on from there
+        shown.get_by_role("button", name="layer 2, head 1").click()
+        eventually(shown, lambda: names.count(), 7)
+        shown.locator(".units label", has_text="words").click()
+        eventually(shown, lambda: names.count(), 4)
+        shown.get_by_role("button", name="layer 1, head 2").click()  # what was chosen stays
+        eventually(
+            shown, lambda: shown.locator(".labels .label.column").all_text_contents()[1], "grandmother"
+        )
+
+
+@pytest.mark.parametrize("words", [None, [0, 1, 2, 3], [0, 0, 1]])
+def test_without_words_of_several_pieces_there_is_no_switch(browser, tmp_path, words):
+    stream = pages.text_stream(["a", " b", " c", " d"]) | {"words": words}
+    seen = {"view": "attention", "layers": [pages.layer_of(pages.kinds_of_heads(4, 0, 2), 0)]}
+    data = pages.page_of([seen], streams=[stream])
+    with opened(browser, write_page(data, tmp_path / "none.html")) as shown:
+        ready(shown)
+        assert shown.locator(".units").count() == 0 and shown.locator(".labels .label.row").count() == 4
+
+
+def test_letters_are_shown_as_letters_until_words_are_asked_for(browser, tmp_path):
+    labels = list("12 mai 2026")
+    stream = pages.text_stream(labels) | {"words": [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2]}
+    cross = pages.layer_of(pages.kinds_of_heads(11, 0, 2), 0, kind="cross", distance=None)
+    data = pages.page_of([{"view": "attention", "layers": [cross]}], streams=[stream])
+    with opened(browser, write_page(data, tmp_path / "letters.html")) as shown:
+        ready(shown)
+        assert shown.locator(".labels .label.row").count() == 11
+        shown.locator(".units label", has_text="words").click()
+        eventually(
+            shown, lambda: shown.locator(".labels .label.row").all_text_contents(), ["12", "mai", "2026"]
+        )
+
+
 def test_more_weight_is_darker_by_day_and_lighter_by_night(browser, tmp_path):
     weights = torch.tensor([0.0, 0.01, 0.04, 0.1, 0.25, 0.6])
     seen = {"view": "attention", "layers": [pages.layer_of(weights.expand(1, 6, 6), 0)]}

@@ -58,5 +58,55 @@ def test_each_step_is_heard_and_proved(score):
         assert torch.equal(model(SOURCE, TARGET, REAL), plain)
     assert len(seen) == N
     for each, true in zip(seen, model.seen, strict=True):
-        assert each.reason is None and each.error < 1e-12
+        assert each.reason is None and each.error < 1e-12 and each.kind == "cross"
         torch.testing.assert_close(each.weights[:, 0, 0], true)
+
+
+class Reader(nn.Module):
+    """A GRU that writes begins with the last state of the one that read, and carries it on."""
+
+    def __init__(self, fused):
+        super().__init__()
+        self.fused = fused
+        self.encoder, self.decoder = nn.GRU(D, D, batch_first=True), nn.GRU(2 * D, D, batch_first=True)
+
+    def forward(self, source, target):
+        memory, h = self.encoder(source)
+        for t in range(target.shape[1]):
+            q = h.transpose(0, 1)
+            if self.fused:
+                context = nn.functional.scaled_dot_product_attention(
+                    q[:, None], memory[:, None], memory[:, None]
+                )[:, 0]
+            else:
+                context = (q @ memory.mT).softmax(-1) @ memory
+            _, h = self.decoder(torch.cat((target[:, t : t + 1], context), -1), h)
+        return h
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("steps", [2, 3, 9])
+@pytest.mark.parametrize("keep", ["weights", "summary"])
+def test_a_state_that_comes_from_the_memory_does_not_make_it_self_attention(fused, steps, keep):
+    torch.manual_seed(0)
+    model = Reader(fused).eval()
+    with record(model, keep=keep) as seen:
+        model(torch.randn(2, M, D), torch.randn(2, steps, D))
+    assert [each.kind for each in seen] == ["cross"] * steps
+    assert all(each.summary.distance is None for each in seen)
+
+
+class OneByOne(nn.Module):
+    """Self-attention in a loop over its queries."""
+
+    def forward(self, x):
+        return torch.cat([(x[:, i : i + 1] @ x.mT).softmax(-1) @ x for i in range(x.shape[1])], 1)
+
+
+@pytest.mark.parametrize("keep", ["weights", "summary"])
+def test_a_loop_over_all_tokens_is_self_attention(keep):
+    model = OneByOne()
+    with record(model, keep=keep) as seen:
+        model(torch.randn(2, M, D))
+    assert [each.kind for each in seen] == ["self"] * M
+    assert all(each.summary.distance is not None for each in seen)

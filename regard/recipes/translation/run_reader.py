@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 
 from regard.look.model_input import Tokens
+from regard.look.words import number_words
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import ORDER, TARGET, TEXT, TextReader, as_text
 from regard.recipes.translation.dataset import PairsInfo
 from regard.recipes.translation.pairs import join_words
 from regard.recipes.translation.search import SearchOptions, translate
-from regard.recipes.translation.vocabulary import load_vocabulary
+from regard.recipes.translation.vocabulary import BEGIN, END, load_vocabulary
 from regard.runs.run import Run
 
 FIRST_WORDS = "A man rides a horse."
@@ -55,8 +58,8 @@ class RunPairReader(TextReader):
         return TextInput(
             inputs={"source": torch.from_numpy(source)[None], "target": torch.tensor([ids])},
             streams=(
-                Tokens("target", tuple(map(vocabulary.name_target, ids))),
-                Tokens("source", tuple(map(vocabulary.name_source, source.tolist()))),
+                _name_tokens("target", map(vocabulary.name_target, ids)),
+                _name_tokens("source", map(vocabulary.name_source, source.tolist())),
             ),
             ids="target",
             text=text,
@@ -72,3 +75,8 @@ class RunPairReader(TextReader):
         if not written:
             return FIRST_WORDS, ()
         return written[-1][1].splitlines()[0].strip(), (HELD_OUT,)
+
+
+def _name_tokens(name: str, labels: Iterable[str]) -> Tokens:
+    named = tuple(labels)
+    return Tokens(name, named, words=number_words(named, (BEGIN, END)))

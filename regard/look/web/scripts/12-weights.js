@@ -94,6 +94,20 @@ class Weights {
     return filled;
   }
 
+  // Whole words, as weights by words: what goes into the pieces of a word is summed, what comes from them is averaged.
+  // queries, keys: the number of the word that each is a part of, from 0 on
+  merged(queries, keys) {
+    const [n, m] = [countWords(queries), countWords(keys)];
+    const values = new Float32Array(n * m);
+    const pieces = new Float32Array(n);
+    for (const word of queries) pieces[word] += 1;
+    const all = this.drawn;
+    for (let i = 0; i < this.n; i++) {
+      for (let j = 0; j < this.m; j++) values[queries[i] * m + keys[j]] += all[i * this.m + j] / pieces[queries[i]];
+    }
+    return Object.assign(new Weights(n, m, values, null), { estimated: this.bound !== null });
+  }
+
   // [[place, weight], …] of one query or one key, largest first
   of(side, place, most) {
     const found = [];
@@ -104,6 +118,10 @@ class Weights {
     }
     return found.sort((a, b) => b[1] - a[1]).slice(0, most);
   }
+}
+
+function countWords(words) {
+  return words.length ? words[words.length - 1] + 1 : 0;
 }
 
 function weightWords({ value, below }) {

@@ -1,6 +1,7 @@
 // One head, enlarged: as a matrix, as lines, and in figures.
 
-const enlargedShown = { as: null };  // matrix, lines or both; stays so for the next head
+// as: matrix, lines or both; by: words or tokens, null: words where two texts meet and most words are one token. Both stay so for the next head
+const enlargedShown = { as: null, by: null };
 
 async function enlarge(here, layer, head, place) {
   const inner = here.afresh();
@@ -22,6 +23,17 @@ async function enlarge(here, layer, head, place) {
     enlargedShown.as = way;
     figures.dataset.as = way;
   });
+  const tokens = [page.data.streams[layer.rows], page.data.streams[layer.columns]];
+  const words = wordsOf(tokens, layer);
+  // (where tokens are letters, whole words say too little)
+  const few = words?.every((each) => 2 * countWords(each) >= each.length);
+  const by = words ? enlargedShown.by ?? (layer.kind === "cross" && few ? "words" : "tokens") : "tokens";
+  const units = words ? choice("what a row and a column are", ["words", "tokens"].map((unit) => [unit, unit]), by, (unit) => {
+    enlargedShown.by = unit;
+    enlarge(here, layer, head, place);
+    place.querySelector(".units input:checked")?.focus();
+  }) : null;
+  units?.classList.add("units");
   const silence = page.data.live?.silence ? page.asked.silenceButton(layer.layer, layer.heads[head]) : null;
   const hearAll = page.data.live?.silence && page.data.silenced?.length ? page.asked.hearAllButton() : null;
   const compare = page.before ? page.asked.compareButton() : null;
@@ -30,13 +42,35 @@ async function enlarge(here, layer, head, place) {
     page.open("attention");
   }) : null;
   refill(place, heading, figuresOf(layer, head), layer.note ? make("p", { class: "note" }, layer.note) : null,
-    make("div", { class: "controls" }, windows, ways, silence, hearAll, compare), readout, figures, legend);
+    make("div", { class: "controls" }, windows, ways, units, silence, hearAll, compare), readout, figures, legend);
 
   const [weights, earlier] = await Promise.all([weightsOf(page.data, layer, head), weightsBefore(page, layer, head)]);
   if (inner.closed) return;
-  const streams = [page.data.streams[layer.rows], page.data.streams[layer.columns]];
-  new Enlarged(layer, streams, weights, earlier, readout).draw(inner, matrixPlace, linesPlace, legend);
+  const shown = by === "words" ? inWords(layer, tokens, words, weights, earlier) : [layer, tokens, weights, earlier];
+  new Enlarged(...shown, readout).draw(inner, matrixPlace, linesPlace, legend);
   performance.mark("regard:interactive");
+}
+
+// The word of each query and of each key; null where nobody knows, or no word has two pieces.
+function wordsOf([rows, columns], { n, m }) {
+  const each = [[rows, n], [columns, m]].map(([stream, count]) => stream?.words ?? Array.from({ length: count }, (_, k) => k));
+  const fit = each[0].length === n && each[1].length === m;
+  return fit && (countWords(each[0]) < n || countWords(each[1]) < m) ? each : null;
+}
+
+// What `Enlarged` shows, with whole words for tokens.
+function inWords(layer, streams, words, weights, earlier) {
+  const [queries, keys] = words;
+  const whole = streams.map((stream, side) => ({ ...stream, labels: spelled(stream.labels, words[side]) }));
+  const merged = [weights, earlier].map((each) => each?.merged(queries, keys) ?? null);
+  return [{ ...layer, n: countWords(queries), m: countWords(keys) }, whole, ...merged];
+}
+
+// The words that pieces make up, without the spaces around them.
+function spelled(labels, words) {
+  const found = Array.from({ length: countWords(words) }, () => "");
+  labels.forEach((label, k) => { found[words[k]] += label; });
+  return found.map((word) => word.trim() || word);
 }
 
 function whereabouts({ name, kind, call, operator }) {
@@ -94,7 +128,7 @@ class Enlarged {
     const bar = colourBar(sequential, ROOTS, "weight");
     bar.paint();
     const { count, all } = this.layer.largest;
-    refill(legend, bar.element, this.weights.bound && !all ? make("p", { class: "quiet" },
+    refill(legend, bar.element, (this.weights.bound || this.weights.estimated) && !all ? make("p", { class: "quiet" },
       `Listed are the ${count} largest weights of each row; others are drawn as an even share of the rest.`) : null);
   }
 
