@@ -9,11 +9,11 @@ from torch import Tensor
 
 from regard.look import plot
 from regard.look.stills import COLOURS, FRAME, PLAIN
-from regard.recipes.autoencoder.given_inputs import restore
 from regard.recipes.autoencoder.views.held_out import Codes
 
-PAIRS = 10  # reconstructions that are drawn, the worst first
+PAIRS = 8  # reconstructions that are drawn, the worst first
 COLUMNS = 12  # of a table
+WORST = "inputs, the worst reconstructed first"
 
 
 def draw_latent(codes: Codes, title: str) -> Any:
@@ -28,9 +28,9 @@ def draw_latent(codes: Codes, title: str) -> Any:
         _draw_pairs(codes, lower, {"decoded from 0": shown})
     else:
         worst = held.worst_first[:PAIRS]
-        rows = {"given": held.x[worst], "reconstructed": held.back[worst]}
+        rows = {WORST: held.x[worst], "reconstructed": held.back[worst]}
         if held.given is not None:
-            rows = {"clean": held.x[worst], "given": held.given[worst], "reconstructed": held.back[worst]}
+            rows = {WORST: held.x[worst], "corrupted": held.given[worst], "reconstructed": held.back[worst]}
         _draw_pairs(codes, lower, rows)
     if title:
         figure.suptitle(title.replace("$", r"\$"), fontsize=9, x=0.01, ha="left")
@@ -89,4 +89,3 @@ def _draw_one(codes: Codes, axis: Any, x: Tensor) -> None:
     axis.axhline(0, color=PLAIN, linewidth=0.6)
     axis.bar(range(len(x[:COLUMNS])), x[:COLUMNS], color=COLOURS[0])
     axis.set_ylim(-3.5, 3.5)
-    axis.set_xlabel(f"{float(restore(x[None], codes.info)[0, 0]):.3g} …", fontsize=6)

@@ -61,7 +61,7 @@ function columnErrors(columns) {
       make("tbody", {}, rows))));
 }
 
-view("prior", (part) => (part.sentence.startsWith("The model has no prior") ? "Samples" : "Samples of the prior"), (part, place, here) => {
+view("prior", (part) => (part.variational ? "Samples of the prior" : "Samples"), (part, place, here) => {
   const figures = make("div");
   refill(place, make("h2", {}, "Samples"), make("p", { class: "sentence" }, part.sentence), figures);
   new Exhibit(part.inputs, part.shown).load().then((exhibit) => {
