@@ -93,6 +93,8 @@ def test_inputs_are_where_their_codes_are(form, latent):
         int(each) for each in codes.inputs.classes[codes.held_out.rows]
     ]
     assert (latent_part["grid"] is None) == (dims > 2)
+    sides = high - low
+    assert float(sides.min() / sides.max()) > 0.55  # a map that a person can point at
 
 
 def test_the_share_within_three_sigma_is_counted():
@@ -135,6 +137,24 @@ def test_a_strip_moves_one_number_of_the_code(form):
         torch.testing.assert_close(strip[:, number], torch.linspace(-3, 3, STEPS))
         others = [i for i in range(20) if i != number]
         torch.testing.assert_close(strip[:, others], base[others].expand(STEPS, -1), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("latent", [1, 2, 5])
+def test_each_field_of_the_map_shows_what_is_decoded_in_its_middle(latent):
+    session, data = shown_page("rows", "autoencoder", latent)
+    codes, found = session.reader.codes, part(data, "latent")
+    grid, low, high = found["grid"], found["low"], found["high"]
+    shown = numbers_of(grid["shown"])
+    assert len(shown) == grid["rows"] * grid["columns"]
+    for row, column in ((0, 0), (grid["rows"] - 1, 2), (grid["rows"] // 2, grid["columns"] - 1)):
+        across = low[0] + (column + 0.5) / grid["columns"] * (high[0] - low[0])
+        place = [across]
+        if latent > 1:
+            place.append(high[1] - (row + 0.5) / grid["rows"] * (high[1] - low[1]))
+        with torch.no_grad():
+            expected = codes.model.decode_mean(codes.plane.code(torch.tensor(place)))
+        # the corners of the map have four digits
+        np.testing.assert_allclose(shown[row * grid["columns"] + column], expected, atol=2e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -79,13 +79,13 @@ def _draw_pairs(codes: Codes, figure: Any, rows: dict[str, Tensor]) -> None:
 
 def _draw_one(codes: Codes, axis: Any, x: Tensor) -> None:
     if codes.info.form == "images":
-        axis.imshow(x.expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1), interpolation="nearest")
+        axis.imshow(x.expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).numpy(), interpolation="nearest")
         return
     if codes.info.form == "points":
         up = x[:, 1] if x.shape[1] > 1 else torch.zeros(len(x))
-        axis.scatter(x[:, 0], up, s=1.5, color=COLOURS[0], linewidths=0)
+        axis.scatter(x[:, 0].numpy(), up.numpy(), s=1.5, color=COLOURS[0], linewidths=0)
         axis.set_aspect("equal", "datalim")
         return
     axis.axhline(0, color=PLAIN, linewidth=0.6)
-    axis.bar(range(len(x[:COLUMNS])), x[:COLUMNS], color=COLOURS[0])
+    axis.bar(range(len(x[:COLUMNS])), x[:COLUMNS].numpy(), color=COLOURS[0])
     axis.set_ylim(-3.5, 3.5)
