@@ -73,11 +73,11 @@ def ask(app, method="GET", path="/", *, query=f"token={TOKEN}", body=b"", header
     return Answer(sent[0]["status"], sent[0]["headers"], b"".join(each.get("body", b"") for each in sent[1:]))
 
 
-def post(app, value, **how):
+def post(app, value, path="/api/look", **how):
     """New data for what is asked."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     headers = [("content-type", "application/json"), *how.pop("headers", ())]
-    return ask(app, "POST", "/api/look", body=body, headers=headers, **how)
+    return ask(app, "POST", path, body=body, headers=headers, **how)
 
 
 def check_answer(answer, allowed=(200, 400, 403, 404, 405, 408, 413, 415, 431)):

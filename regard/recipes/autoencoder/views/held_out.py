@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.splits import TEST, TRAIN, VALIDATION
-from regard.models.objective import ACTIVE, kl_to_prior
+from regard.models.objective import ACTIVE
 from regard.nn.eval_mode import eval_mode
 from regard.recipes.autoencoder.dataset import Inputs, InputsInfo
 from regard.recipes.autoencoder.task import SEED, to_numbers
@@ -34,7 +34,7 @@ class HeldOut:
     x: Tensor  # n shape: clean
     given: Tensor | None  # n shape: corrupted, as a denoising model gets them; None: as they are
     back: Tensor  # n shape: reconstructions
-    codes: Tensor  # n latent: means
+    codes: Tensor  # n latent: means, of clean inputs
     kl: Tensor | None  # n latent
     distortion: Tensor  # n: −log p(x|z)
     error: Tensor  # n: mean squared error
@@ -112,16 +112,16 @@ class Codes:
     def _measure(self, tokens: Tensor, draw: torch.Generator) -> dict[str, Tensor]:
         model = self.model
         x = to_numbers(tokens, self.binarise, draw)
-        distortion = -model.bound(x, generator=draw).log_likelihood
-        codes, log_variance = model.encode(x)
-        given = model.corrupt(x, draw)
-        back = model.reconstruct(given)
-        found = {"x": x, "back": back, "codes": codes, "distortion": distortion}
+        same = torch.Generator().set_state(draw.get_state())
+        bound = model.bound(x, generator=draw)
+        given = model.corrupt(x, same)  # what the bound was computed from
+        back = model.decode_mean(bound.mean)
+        found = {"x": x, "back": back, "codes": bound.mean, "distortion": -bound.log_likelihood}
         found["error"] = model.likelihood.squared_error(x, back)
-        if log_variance is not None:
-            found["kl"] = kl_to_prior(codes, log_variance)
+        if bound.kl is not None:
+            found["kl"] = bound.kl
         if given is not x:
-            found["given"] = given
+            found |= {"given": given, "codes": model.encode(x)[0]}
         return found
 
     # ---- the latent space

@@ -31,7 +31,8 @@ WIDTH = 3.0  # σ that strips, sliders and the map reach from the middle
 INSIDE = 0.9973002039367398  # of a normal distribution, within 3 σ
 STEPS = 9  # decodings in a strip
 STRIPS = 16  # dimensions whose strips are in the page, and that are asked for at once
-GRID = 15  # decodings along each side of the map
+NARROWEST = 0.6  # the shortest side of the map, as a part of the longest
+GRID = 15  # decodings along the longest side of the map
 SMALLEST_GRID = 5
 FARTHEST = 1e4  # from 0 that a number of a code may be
 LATENT_FILES = web_files(
@@ -104,18 +105,19 @@ class LatentView(View):
     # ---- parts
 
     def _frame(self, base: Tensor) -> tuple[Tensor, Tensor]:
-        """The corners of the map: all codes are inside, and 3 σ of a prior that has no more dimensions.
+        """The corners of the map: all codes are inside, and 3 σ of a prior. No side is much longer than another.
         k, k"""
         codes = self.codes
         seen = [codes.plane.place(base[None])]
         if codes.held_out is not None:
             seen.append(codes.plane.place(codes.held_out.codes))
-        if codes.held_out is None or (codes.variational and codes.latent <= 2):
-            far = torch.full((1, len(codes.plane.names)), WIDTH)
-            seen += [far, -far]
+        if codes.held_out is None or codes.variational:
+            origin = codes.plane.place(torch.zeros(1, codes.latent))
+            seen += [origin - WIDTH, origin + WIDTH]
         places = torch.cat(seen).nan_to_num().clamp(-FARTHEST, FARTHEST)
         low, high = places.amin(0), places.amax(0)
-        air = 0.04 * (high - low).max().clamp_min(1e-3)
+        longest = (high - low).max().clamp_min(1e-3)
+        air = 0.04 * longest + 0.5 * (NARROWEST * longest - (high - low)).clamp_min(0)
         return low - air, high + air
 
     def _grid(self, low: Tensor, high: Tensor) -> dict[str, Any] | None:
@@ -125,17 +127,19 @@ class LatentView(View):
         side = min(GRID, int(count_that_fits(self.codes.info) ** 0.5))
         if side < SMALLEST_GRID:
             return None
-        middles = (torch.arange(side) + 0.5) / side
-        across = low[0] + middles * (high[0] - low[0])
-        if len(low) == 1:
-            places = across[:, None]
-            rows = 1
+        sides = (high - low) / (high - low).max()
+        counts = [max(1, round(side * float(part))) for part in sides]  # fields are as wide as they are high
+        middles = [
+            low[i] + (torch.arange(count) + 0.5) / count * (high[i] - low[i])
+            for i, count in enumerate(counts)
+        ]
+        if len(counts) == 1:
+            places = middles[0][:, None]
         else:
-            up = high[1] - middles * (high[1] - low[1])
-            places = torch.cartesian_prod(up, across).flip(1)
-            rows = side
+            places = torch.cartesian_prod(middles[1].flip(0), middles[0]).flip(1)
         decoded = self.codes.decode(self.codes.plane.code(places))
-        return {"rows": rows, "columns": side, "shown": exhibit(decoded, self.codes.info)}
+        rows = counts[1] if len(counts) > 1 else 1
+        return {"rows": rows, "columns": counts[0], "shown": exhibit(decoded, self.codes.info)}
 
     def _dimensions(self, base: Tensor) -> list[dict[str, Any]]:
         codes = self.codes

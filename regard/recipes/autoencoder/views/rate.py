@@ -64,12 +64,14 @@ def by_step(run: Run) -> list[list[Any]]:
     """Rate and distortion at each validation: step, KL, −log p(x|z); of a model without a KL there are none."""
     found = []
     for event in run.metrics():
-        kl, elbo = event.get("KL"), event.get("elbo")
-        if event.get("event") == "test" or not _numbers(kl, elbo):
+        kl, elbo = _number(event.get("KL")), _number(event.get("elbo"))
+        if event.get("event") == "test" or kl is None or elbo is None:
             continue
-        found.append([event["step"], pack.round_digits(float(kl), 6), pack.round_digits(-elbo - kl, 6)])
+        found.append([event["step"], pack.round_digits(kl, 6), pack.round_digits(-elbo - kl, 6)])
     return found
 
 
-def _numbers(*values: Any) -> bool:
-    return all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+def _number(value: Any) -> float | None:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    return None

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from regard.look import plot
 from regard.look.stills import COLOURS, FRAME, PLAIN
-from regard.recipes.autoencoder.given_inputs import restore
 from regard.recipes.autoencoder.views.held_out import Codes
 
-PAIRS = 10  # reconstructions that are drawn, the worst first
+PAIRS = 8  # reconstructions that are drawn, the worst first
 COLUMNS = 12  # of a table
+WORST = "inputs, the worst reconstructed first"
 
 
 def draw_latent(codes: Codes, title: str) -> Any:
@@ -28,9 +28,9 @@ def draw_latent(codes: Codes, title: str) -> Any:
         _draw_pairs(codes, lower, {"decoded from 0": shown})
     else:
         worst = held.worst_first[:PAIRS]
-        rows = {"given": held.x[worst], "reconstructed": held.back[worst]}
+        rows = {WORST: held.x[worst], "reconstructed": held.back[worst]}
         if held.given is not None:
-            rows = {"clean": held.x[worst], "given": held.given[worst], "reconstructed": held.back[worst]}
+            rows = {WORST: held.x[worst], "corrupted": held.given[worst], "reconstructed": held.back[worst]}
         _draw_pairs(codes, lower, rows)
     if title:
         figure.suptitle(title.replace("$", r"\$"), fontsize=9, x=0.01, ha="left")
@@ -79,14 +79,13 @@ def _draw_pairs(codes: Codes, figure: Any, rows: dict[str, Tensor]) -> None:
 
 def _draw_one(codes: Codes, axis: Any, x: Tensor) -> None:
     if codes.info.form == "images":
-        axis.imshow(x.expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1), interpolation="nearest")
+        axis.imshow(x.expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).numpy(), interpolation="nearest")
         return
     if codes.info.form == "points":
         up = x[:, 1] if x.shape[1] > 1 else torch.zeros(len(x))
-        axis.scatter(x[:, 0], up, s=1.5, color=COLOURS[0], linewidths=0)
+        axis.scatter(x[:, 0].numpy(), up.numpy(), s=1.5, color=COLOURS[0], linewidths=0)
         axis.set_aspect("equal", "datalim")
         return
     axis.axhline(0, color=PLAIN, linewidth=0.6)
-    axis.bar(range(len(x[:COLUMNS])), x[:COLUMNS], color=COLOURS[0])
+    axis.bar(range(len(x[:COLUMNS])), x[:COLUMNS].numpy(), color=COLOURS[0])
     axis.set_ylim(-3.5, 3.5)
-    axis.set_xlabel(f"{float(restore(x[None], codes.info)[0, 0]):.3g} …", fontsize=6)

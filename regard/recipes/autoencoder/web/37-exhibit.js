@@ -1,6 +1,7 @@
 // Inputs of an autoencoder as they are drawn: images, rows of a table as bars or numbers, point clouds as dots.
 
 const BARS = 48;  // columns of a row that are drawn small
+const MOST_COLUMNS = 40;  // of a table on the page
 const DEVIATIONS = 3;  // that a bar reaches
 const CLOUD = 100;  // half the side of a drawn point cloud, in its own units
 
@@ -74,20 +75,31 @@ function rowBars(numbers) {
   return makeSvg("svg", { class: "exhibit-bars", viewBox: `0 0 ${shownNumbers.length} 100`, preserveAspectRatio: "none" }, bars, base);
 }
 
-// Rows as numbers, one line a column. rows: [[heading, numbers], …]; with two of them, their difference beside it.
+// Rows as numbers, one line a column. rows: [[heading, numbers], …]; with two of them, their difference beside it. Of many
+// columns, those that differ most are shown.
 function rowTable(inputs, rows) {
   const two = rows.length > 1;
+  const [first, last] = [rows[0][1], rows.at(-1)[1]];
   const heads = ["column", ...rows.map(([words]) => words || "value"), ...(two ? ["difference"] : [])];
-  const lines = inputs.columns.map((name, i) => {
+  const line = (i) => {
     const values = rows.map(([, numbers]) => inUnits(inputs, i, numbers[i]));
-    const apart = two ? values.at(-1) - values[0] : 0;
-    const far = two ? Math.min(1, Math.abs(rows.at(-1)[1][i] - rows[0][1][i]) / DEVIATIONS) : 0;
-    const difference = make("td", { class: "figure apart", style: `--far: ${(100 * far).toFixed(0)}%` }, signed(apart));
-    return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, clipped(shown(name), 40))),
-      values.map((value) => make("td", { class: "figure" }, number(value, 4))), two ? difference : null);
-  });
-  return scrolled(make("table", { class: "exhibit-table" },
-    make("thead", {}, make("tr", {}, heads.map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines)));
+    const far = Math.min(1, Math.abs(last[i] - first[i]) / DEVIATIONS);
+    const difference = make("td", { class: "figure apart", style: `--far: ${(100 * far).toFixed(0)}%` }, signed(values.at(-1) - values[0]));
+    return make("tr", {}, columnName(inputs.columns[i]), values.map((value) => make("td", { class: "figure" }, number(value, 4))), two ? difference : null);
+  };
+  const order = inputs.columns.map((_, i) => i);
+  const many = order.length > MOST_COLUMNS;
+  if (many && two) order.sort((a, b) => Math.abs(last[b] - first[b]) - Math.abs(last[a] - first[a]));
+  const rest = many ? make("p", { class: "quiet small" }, `and ${whole(order.length - MOST_COLUMNS)} more columns${two ? ", which differ less" : ""}`) : null;
+  return make("div", {}, scrolled(make("table", { class: "exhibit-table" }, tableHead(heads), make("tbody", {}, order.slice(0, MOST_COLUMNS).map(line)))), rest);
+}
+
+function columnName(name) {
+  return make("th", { scope: "row" }, make("bdi", {}, clipped(shown(name), 40)));
+}
+
+function tableHead(words) {
+  return make("thead", {}, make("tr", {}, words.map((each) => make("th", { scope: "col" }, make("bdi", {}, each)))));
 }
 
 // ---- point clouds

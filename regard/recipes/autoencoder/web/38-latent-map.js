@@ -406,6 +406,7 @@ class LatentMap {
 
 function mapWords({ axes, explained, held, latent }) {
   const which = held ? `Each point is the code of an input of the ${held.split} split.` : "There are no inputs to draw.";
+  if (axes.length === 1) return `${which} Up and down they are only spread, so that each is seen.`;
   if (!explained.length) return which;
   const share = explained.reduce((a, b) => a + b, 0);
   return `${which} ${axes.join(" and ")} are the first two principal components of ${latent} numbers: ${percent(share)} of the variance.`;

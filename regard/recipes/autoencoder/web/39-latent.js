@@ -108,7 +108,8 @@ view("latent", "Latent space", (part, place, here) => {
 
 function latentHint(part, live) {
   const how = part.axes.length > 2 ? "Click a point; drag to turn." : "Click or drag on the map.";
-  if (live) return `${how} What is decoded there is shown beside it.`;
+  const plane = part.explained.length ? " A place between the points is decoded in the plane of the two components, through the mean of the codes." : "";
+  if (live) return `${how} What is decoded there is shown beside it.${plane}`;
   return `${part.grid || part.held ? how : ""} This page is a file, so it shows the nearest of what was decoded for it; regard look decodes every place.`;
 }
 

@@ -50,18 +50,19 @@ function reconstruction({ inputs, items }, [original, given, back], k) {
   return make("li", {}, make("div", { class: "pair" }, figure(original, "input"), given ? figure(given, "corrupted") : null, figure(back, "reconstructed")), words);
 }
 
-// The error in each column of a table.
+// The error in each column of a table, the largest first where there are many.
 function columnErrors(columns) {
-  const rows = columns.map(({ name, rmse, share }) => make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, clipped(shown(name), 40))),
-    make("td", { class: "figure" }, three(rmse)),
+  const many = columns.length > MOST_COLUMNS;
+  const order = many ? [...columns].sort((a, b) => (b.share ?? 0) - (a.share ?? 0)).slice(0, MOST_COLUMNS) : columns;
+  const rows = order.map(({ name, rmse, share }) => make("tr", {}, columnName(name), make("td", { class: "figure" }, three(rmse)),
     make("td", { class: "figure apart", style: `--far: ${Math.min(100, 100 * (share ?? 0)).toFixed(0)}%` }, share === null ? "–" : percent(share))));
+  const rest = many ? ` These are the ${MOST_COLUMNS} of ${whole(columns.length)} columns with the largest part.` : "";
   return make("section", { class: "latent-section" }, make("h3", {}, "By column"),
-    make("p", { class: "sentence" }, "RMSE in the units of the column, and as a part of its deviation: at 100% the mean of the column would do as well."),
-    scrolled(make("table", { class: "exhibit-table" }, make("thead", {}, make("tr", {}, ["column", "RMSE", "of the deviation"].map((words) => make("th", { scope: "col" }, words)))),
-      make("tbody", {}, rows))));
+    make("p", { class: "sentence" }, `RMSE in the units of the column, and as a part of its deviation: at 100% the mean of the column would do as well.${rest}`),
+    scrolled(make("table", { class: "exhibit-table" }, tableHead(["column", "RMSE", "of the deviation"]), make("tbody", {}, rows))));
 }
 
-view("prior", (part) => (part.sentence.startsWith("The model has no prior") ? "Samples" : "Samples of the prior"), (part, place, here) => {
+view("prior", (part) => (part.variational ? "Samples of the prior" : "Samples"), (part, place, here) => {
   const figures = make("div");
   refill(place, make("h2", {}, "Samples"), make("p", { class: "sentence" }, part.sentence), figures);
   new Exhibit(part.inputs, part.shown).load().then((exhibit) => {
@@ -75,7 +76,12 @@ view("prior", (part) => (part.sentence.startsWith("The model has no prior") ? "S
 
 // Samples of a table are rows of it.
 function sampleTable(inputs, exhibit, numbers) {
-  const heads = inputs.columns.map((name) => make("th", { scope: "col" }, make("bdi", {}, clipped(shown(name), 24))));
-  const rows = numbers.map((k) => make("tr", {}, Array.from(exhibit.of(k), (value, i) => make("td", { class: "figure" }, number(inUnits(inputs, i, value), 4)))));
-  return scrolled(make("table", { class: "exhibit-table samples-table" }, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
+  const columns = inputs.columns.slice(0, MOST_COLUMNS);
+  const rows = numbers.map((k) => {
+    const values = exhibit.of(k);
+    return make("tr", {}, columns.map((_, i) => make("td", { class: "figure" }, number(inUnits(inputs, i, values[i]), 4))));
+  });
+  const rest = inputs.columns.length - columns.length;
+  return make("div", {}, scrolled(make("table", { class: "exhibit-table samples-table" }, tableHead(columns.map((name) => clipped(shown(name), 24))), make("tbody", {}, rows))),
+    rest > 0 ? make("p", { class: "quiet small" }, `and ${whole(rest)} more columns`) : null);
 }
