@@ -144,10 +144,10 @@ def test_a_changed_action_changes_the_future(browser, live):
         assert live.latest().given.changes.keys() == {2}
         assert f"At step 3, instead of {names[taken]}:" in editor.inner_text()
         assert other.evaluate("button => button === document.activeElement")
-        shown.get_by_role("application", name="angle by step", exact=True).press("ArrowRight")
-        texts = said(shown, "angle").split()
+        shown.get_by_role("application", name="position by step", exact=True).press("ArrowRight")
+        texts = said(shown, "position").split()
         assert texts[texts.index("taken") + 1] != texts[texts.index("imagined") + 1]
         editor.get_by_role("button", name="take back the change").click()
         eventually(shown, lambda: live.latest().given.changes, {})
-        shown.get_by_label("episode", exact=True).select_option("1")
+        shown.locator(".view-episode .picker select").select_option("1")
         eventually(shown, lambda: plain(shown.locator(".answer").inner_text()), "episode 2")

@@ -101,7 +101,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
         "futures": [_pack(kind, found, given, shown) for kind, found in futures.items()],
         "changes": write_changes(given.changes, spaces),
         "episodes": list(given.names[:LISTED]),
-        "number": given.number,
+        "number": given.chosen,
     }
 
 

@@ -28,6 +28,7 @@ view("episode", "Episode", async (part, place, here) => {
   refill(place, make("h2", {}, "Imagined beside real"), make("p", { class: "sentence" }, episodeWords(part)),
     make("div", { class: "controls" }, episodePicker(part, here)), figure);
   show();
+  performance.mark("regard:interactive");
 });
 
 function episodeWords({ of, numbers, ensemble, covered, count, end }) {

@@ -50,6 +50,7 @@ view("moments", "Past steps", async (part, place, here) => {
     scrolled(make("table", { class: "moments" }, make("thead", {}, make("tr", {}, titles.filter(Boolean).map((title) => make("th", { scope: "col" }, title)))), table)), scale,
     part.layers.length ? distancePlot(here, part) : null);
   show();
+  performance.mark("regard:interactive");
 });
 
 // How far the observation moves in a step, in deviations of the data; of those numbers that are shown.
