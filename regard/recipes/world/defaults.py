@@ -79,6 +79,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         decay=0.3,
         precision="float32",
         save_minutes=1.0,
+        threads=1,  # such small models gain nothing from more
         **known.get("train", {}),
     )
     return SETTINGS[name](
