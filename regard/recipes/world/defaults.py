@@ -98,6 +98,7 @@ def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
     ]
     if not asked or not all(type(each) is int for each in asked):
         return settings  # what cannot be a number of steps is refused where it is read
+    assert isinstance(settings.train, WorldTrainConfig)
     first = options.get("train.first_steps", settings.train.first_steps)
     each = options.get("train.round_steps", settings.train.round_steps)
     rounds = options.get("data.rounds", settings.data.rounds)

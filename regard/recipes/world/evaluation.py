@@ -17,7 +17,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.world.act import act_episodes, policy_actions, random_actions
 from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.imagine import imagine
+from regard.recipes.world.imagine import Choose, imagine
 from regard.recipes.world.learn_policy import history_length
 from regard.recipes.world.settings import WorldDataConfig
 from regard.recipes.world.store import EpisodeStore
@@ -172,12 +172,14 @@ def horizon_errors(
             reached = _go_linear(model, first, actions)
         else:
             history, real = episodes.history(at, history_length(model))
-            chosen = actions
-            reached = imagine(
-                model, history.to(first), real, first, k, lambda _, t, chosen=chosen: chosen[:, t]
-            ).observations[:, -1]
+            reached = imagine(model, history.to(first), real, first, k, follow(actions)).observations[:, -1]
         found[k] = float((reached - truth).square().mean().sqrt())
     return found
+
+
+def follow(actions: torch.Tensor) -> Choose:
+    """Who does what was done.   b k a"""
+    return lambda seen, t: actions[:, t]
 
 
 def _go_linear(model: WorldModel, first: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:

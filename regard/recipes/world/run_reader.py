@@ -37,8 +37,8 @@ class EpisodeReader(Reader):
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> EpisodeInput:
         spaces = self.info.spaces
         if given is None:
-            episode, name = self.example()
-            return episode_input(_cut(episode), spaces, name, _note(episode))
+            own, called = self.example()
+            return episode_input(_cut(own), spaces, called, _note(own))
         with at_path(given) as path:
             found = read_episodes(find_files(str(path)), spaces)
         episode = found.episodes.episode(0)
