@@ -137,7 +137,9 @@ def _number(name: str, key: str) -> int:
 def _column(path: str, name: str, cells: list[Any]) -> Array:
     """A column as numbers; true and false are 1 and 0."""
     words = {"true": 1, "false": 0, "": None}
-    plain = [words.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell for cell in cells]
+    plain: list[Any] = [
+        words.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell for cell in cells
+    ]
     try:
         if any(isinstance(cell, list | tuple | np.ndarray) for cell in plain):
             return np.array([[float(x) for x in cell] for cell in plain])
@@ -255,7 +257,8 @@ def _make_episodes(found: dict[str, Array], spaces: Spaces, path: str) -> Episod
     last[-1] = True
     if spaces.observed is not None and observations.shape[1] == spaces.observations and "following" in found:
         # episodes of this run, of which only a part was kept
-        seen, after = observations, found["following"].astype(np.float32)
+        seen: Array = observations
+        after: Array | None = found["following"].astype(np.float32)
     else:
         seen = _see(observations, spaces, path)
         after = (

@@ -1,7 +1,6 @@
 """Environments in processes of their own: what goes wrong is named, and nothing is left behind."""
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ HERE = str(Path(__file__).parent)
 @pytest.fixture(autouse=True)
 def path(monkeypatch):
     """The process finds the environments beside this file."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, *sys.path]))
+    monkeypatch.syspath_prepend(HERE)
 
 
 def odd(kind):
