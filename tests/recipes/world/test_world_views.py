@@ -267,15 +267,16 @@ def test_a_page_of_a_run_has_all_views_and_its_format_names_them(run):
         session.show({"episode": 99})
 
 
-def test_returns_are_those_of_the_rounds(run, monkeypatch):
+def test_returns_are_those_of_the_rounds_and_of_the_end(run, monkeypatch):
     data = returns(run)
-    assert data["end"] is None and data["steps"] == FEW["data.real_steps"]
+    assert data["steps"] == FEW["data.real_steps"]
     assert [each["name"] for each in data["rounds"]] == ["at random", "round 2"]
     points = [point for each in data["rounds"] for point in each["points"]]
     assert points[-1][0] == data["steps"] and sum(value for _, value in points) == data["steps"]
-    told = [{"event": "test", "step": 6, "return": 21.5, "standard error": 0.5, "count": 4}]
-    monkeypatch.setattr(type(run), "metrics", lambda self: told)
-    assert returns(run)["end"] == {"mean": 21.5, "error": 0.5, "count": 4}
+    told = next(event for event in run.metrics() if event["event"] == "test")
+    assert data["end"] == {"mean": told["return"], "error": told["standard error"], "count": told["count"]}
+    monkeypatch.setattr(type(run), "metrics", lambda self: [])
+    assert returns(run)["end"] is None
 
 
 def test_a_run_whose_episodes_are_gone_shows_one_at_random(run, tmp_path):
