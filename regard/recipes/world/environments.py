@@ -44,6 +44,17 @@ def check_installed() -> None:
         )
 
 
+def check_trusted(name: str | None, given: str | None) -> None:
+    """Raise if acting would import a module that only a file names: it must be named by who asks, too."""
+    if name is None or ":" not in name:
+        return
+    if given is None or given.removeprefix(PREFIX) != name:
+        raise RegardError(
+            f"the environment {name} of this run imports the module {name.partition(':')[0]}; if you trust it, name it: "
+            f"--environment {name}"
+        )
+
+
 class Process:
     """One process with some environments."""
 

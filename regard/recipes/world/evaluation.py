@@ -36,6 +36,8 @@ class EvaluateOptions:
 
     episodes: int = 100  # real episodes of the policy, each with a start of its own
     seed: int = 1  # of their starts
+    # the run's environment again, if it is in a module of yours (my_module:MyWorld-v0), which is imported then
+    environment: str | None = None
 
     def __post_init__(self) -> None:
         check_sizes(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.settings import Settings, read_settings
 from regard.recipes.world.defaults import KINDS, defaults, refine_defaults, settings_class_of
 from regard.recipes.world.dream import DreamOptions, write_dream
+from regard.recipes.world.environments import check_trusted
 from regard.recipes.world.evaluation import EvaluateOptions, evaluate_recorded, evaluate_world
 from regard.recipes.world.job import make_store, prepare_job
 from regard.recipes.world.predict import predict
@@ -91,7 +93,9 @@ class WorldRecipe(Recipe):
         return describe_data(info.path, counts, f"observations of {spaces.observations} numbers", what)
 
     def next_command(self, run: Run) -> str:
-        return f"regard evaluate {run.quoted} --episodes 100 --seed 1"
+        environment = (run.config.corpus or {}).get("environment") or ""
+        named = f" --environment {shlex.quote(environment)}" if ":" in environment else ""
+        return f"regard evaluate {run.quoted} --episodes 100 --seed 1{named}"
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         return predict(run, inputs)
@@ -102,6 +106,7 @@ class WorldRecipe(Recipe):
         if data is not None:
             store = EpisodeStore(store.spaces, 0.0, read_episodes(find_files(data), store.spaces).episodes)
             return evaluate_recorded(model, store, data, self.options)
+        check_trusted(config.environment, self.options.environment)
         return evaluate_world(model, store, config, self.options, learned=learned)
 
     def _open(self, run: Run) -> tuple[WorldModel, EpisodeStore, WorldDataConfig, bool]:
@@ -126,6 +131,7 @@ class WorldRecipe(Recipe):
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         model, store, config, learned = self._open(run)
+        check_trusted(config.environment, options.environment)
         return write_dream(model, store, config, options, learned=learned)
 
     def reader(self, run: Run, model: nn.Module) -> Reader:

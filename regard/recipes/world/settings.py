@@ -88,6 +88,9 @@ class WorldTrainConfig(TrainConfig):
             "policy_lr",
             "ratio",
         )
+        for name, usual in (("accumulate", 1), ("compile", False), ("recompute", False)):
+            if getattr(self, name) != usual:
+                raise RegardError(f"{name} is not for worlds, got {getattr(self, name)}; leave it out")
         for name in ("discount", "trace"):
             if not 0 <= getattr(self, name) < 1:
                 raise RegardError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
