@@ -136,6 +136,21 @@ def test_the_example_prints_a_table_and_writes_its_picture(tmp_path):
     assert (tmp_path / "here" / "drawn.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_example_of_a_world_prints_its_errors(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "dream_of_a_pendulum.py"), "--out", "here", "--steps", "2"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for name in ("model", "linear", "persistence"):
+        assert re.search(rf"^ +{name}( +\d\.\d+){{5}}$", done.stdout, re.MULTILINE), name
+    assert (tmp_path / "here" / "run" / "model.safetensors").exists()
+
+
 # ── does the reader above see what is wrong? ────────────────────────────────────────────────────────────────
 
 

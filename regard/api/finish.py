@@ -133,6 +133,8 @@ def files_in_a_line(run: Run | Repeats) -> str:
         page = "report.html, " if (run.path / "report.html").exists() else ""
         return f"{run.path}: summary.json, {page}{run.names[0]}/ … {run.names[-1]}/"
     there = [path for path in (run.path / name for name in FILES) if path.exists()]
+    # pictures that only one kind of data has
+    there += [path for path in sorted(run.path.glob("*.png")) if path not in there]
     return f"{run.path}: {', '.join(path.name + '/' * path.is_dir() for path in there)}"
 
 

@@ -25,6 +25,8 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
     chosen = _beside(ended.best, found.measures, first)
+    if ended.keep == LAST:
+        return f"{said} (validation {chosen}{_of_validation(job, ended)}; these are the last weights)"
     return f"{said} (validation {chosen}{_of_validation(job, ended)}, by which the weights were chosen)"
 
 

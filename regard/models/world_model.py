@@ -27,6 +27,9 @@ from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
 
 LEAST = 1e-3  # what the network adds is in units of the linear map's error, or of this share of a change
+BEYOND = (
+    10.0  # imagination is stopped this many times the width of the data beyond its limits, so it stays finite
+)
 GOES_ON = 3.0  # the logit with which every step goes on before ends were seen
 
 
@@ -212,8 +215,8 @@ class WorldModel(nn.Module):
         apart = (truth - self.linear(scaled[None])[0]).double().square().mean(0).sqrt()
         change = torch.cat((after - x, rewards[:, None]), 1).double().std(0, correction=0)
         low, high = torch.minimum(x.amin(0), after.amin(0)), torch.maximum(x.amax(0), after.amax(0))
-        self.low.copy_(low - (high - low))
-        self.high.copy_(high + (high - low))
+        self.low.copy_(low - BEYOND * (high - low))
+        self.high.copy_(high + BEYOND * (high - low))
         return torch.maximum(apart, LEAST * change).clamp(min=1e-8).to(self.size)
 
     # ── for check

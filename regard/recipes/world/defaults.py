@@ -79,6 +79,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         decay=0.3,
         precision="float32",
         save_minutes=1.0,
+        threads=1,  # such small models gain nothing from more
         **known.get("train", {}),
     )
     return SETTINGS[name](
@@ -97,6 +98,7 @@ def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
     ]
     if not asked or not all(type(each) is int for each in asked):
         return settings  # what cannot be a number of steps is refused where it is read
+    assert isinstance(settings.train, WorldTrainConfig)
     first = options.get("train.first_steps", settings.train.first_steps)
     each = options.get("train.round_steps", settings.train.round_steps)
     rounds = options.get("data.rounds", settings.data.rounds)

@@ -36,6 +36,8 @@ class DreamOptions:
     # who acts; None: the trained policy if there is one. Recorded episodes have their own actions
     policy: Literal["random", "trained"] | None = None
     seed: int = 0  # of the start
+    # the run's environment again, if it is in a module of yours (my_module:MyWorld-v0), which is imported then
+    environment: str | None = None
 
     def __post_init__(self) -> None:
         check_sizes(self)

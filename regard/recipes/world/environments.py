@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -43,6 +44,17 @@ def check_installed() -> None:
         )
 
 
+def check_trusted(name: str | None, given: str | None) -> None:
+    """Raise if acting would import a module that only a file names: it must be named by who asks, too."""
+    if name is None or ":" not in name:
+        return
+    if given is None or given.removeprefix(PREFIX) != name:
+        raise RegardError(
+            f"the environment {name} of this run imports the module {name.partition(':')[0]}; if you trust it, name it: "
+            f"--environment {name}"
+        )
+
+
 class Process:
     """One process with some environments."""
 
@@ -52,8 +64,15 @@ class Process:
         with theirs:
             self.connection = Connection(mine.detach())
             command = [sys.executable, "-m", "regard.recipes.world.environment_process", str(theirs.fileno())]
+            # it finds what this program finds: the same regard, and environments of the user's own modules
+            paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
             # a session of its own: Ctrl-C ends the program, which then closes this
-            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+            self.process = subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
 
     def send(self, message: Mapping[str, Any]) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # the answer says why it is gone
@@ -77,14 +96,6 @@ class Process:
         if "error" in found:
             raise RegardError(f"the environment {self.name} failed: {found['error']}")
         return found["answer"]
-
-    def close(self) -> None:
-        self.connection.close()
-        try:
-            self.process.wait(ENDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 class Environments:

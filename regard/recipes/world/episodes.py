@@ -14,6 +14,7 @@ from torch import Tensor
 from regard import files
 from regard.data.array import Array
 from regard.data.batch import Batch
+from regard.recipes.world.spaces import Spaces
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,21 +97,19 @@ def join(parts: Sequence[Episodes]) -> Episodes:
     return Episodes(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS})
 
 
-def pack(episodes: Episodes, actions: Array) -> bytes:
-    """An .npz file, as `read_episodes` reads it. actions: as the environment takes them"""
+def write_episodes(path: files.PathLike, episodes: Episodes, spaces: Spaces) -> None:
+    """Write an .npz file as `read_episodes` reads it, whole or not at all. Where only a part of an observation is
+    seen, only that part is written, and `observed` says which."""
     buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        observations=episodes.observations,
-        actions=actions,
-        rewards=episodes.rewards,
-        next_observations=episodes.following,
-        terminated=episodes.terminated,
-        truncated=episodes.last & ~episodes.terminated,
-    )
-    return buffer.getvalue()
-
-
-def write_episodes(path: files.PathLike, episodes: Episodes, actions: Array) -> None:
-    """Write an .npz file, whole or not at all."""
-    files.write_bytes(path, pack(episodes, actions))
+    found = {
+        "observations": episodes.observations,
+        "actions": spaces.decode(episodes.actions),
+        "rewards": episodes.rewards,
+        "next_observations": episodes.following,
+        "terminated": episodes.terminated,
+        "truncated": episodes.last & ~episodes.terminated,
+    }
+    if spaces.observed is not None:
+        found["observed"] = np.repeat(np.array([spaces.observed]), len(episodes), 0)
+    np.savez(buffer, **found)
+    files.write_bytes(path, buffer.getvalue())

@@ -17,12 +17,13 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.world.act import act_episodes, policy_actions, random_actions
 from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.imagine import imagine
+from regard.recipes.world.imagine import Choose, imagine
 from regard.recipes.world.learn_policy import history_length
 from regard.recipes.world.settings import WorldDataConfig
 from regard.recipes.world.store import EpisodeStore
 
 HORIZONS = (1, 5, 10, 25, 50)
+MEASURED = (1, 10, 50)  # of them, told with the measures
 STARTS = 256  # moments from which predictions are compared with what came
 TOGETHER = 50  # environments that are judged at the same time
 LONGEST = 10_000  # steps of an episode of an environment that sets no end
@@ -35,6 +36,8 @@ class EvaluateOptions:
 
     episodes: int = 100  # real episodes of the policy, each with a start of its own
     seed: int = 1  # of their starts
+    # the run's environment again, if it is in a module of yours (my_module:MyWorld-v0), which is imported then
+    environment: str | None = None
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -94,7 +97,7 @@ def evaluate_world(
         return _make(model, judged, "validation" if held else "train", options)
     judged = act_real(model, data, options, learned=learned)
     returns = tuple(judged.returns.tolist()) if learned else ()
-    return _make(model, judged, "fresh", options, returns, store.real_steps or None)
+    return _make(model, judged, "test", options, returns, store.real_steps or None)
 
 
 def evaluate_recorded(
@@ -113,10 +116,9 @@ def _make(
     real_steps: int | None = None,
 ) -> WorldEvaluation:
     errors = {name: horizon_errors(model, judged, rival=name, seed=options.seed) for name in RIVALS}
-    measures = {f"error {k}": value for k, value in errors["model"].items()}
+    measures = {f"error {k}": value for k, value in errors["model"].items() if k in MEASURED}
     if returns:
-        mean, error = mean_and_error(returns)
-        measures = {"return": mean, "standard error": error} | measures
+        measures = {"return": mean_and_error(returns)[0]} | measures
     return WorldEvaluation(
         split=split,
         count=len(judged.starts),
@@ -172,12 +174,14 @@ def horizon_errors(
             reached = _go_linear(model, first, actions)
         else:
             history, real = episodes.history(at, history_length(model))
-            chosen = actions
-            reached = imagine(
-                model, history.to(first), real, first, k, lambda _, t, chosen=chosen: chosen[:, t]
-            ).observations[:, -1]
+            reached = imagine(model, history.to(first), real, first, k, follow(actions)).observations[:, -1]
         found[k] = float((reached - truth).square().mean().sqrt())
     return found
+
+
+def follow(actions: torch.Tensor) -> Choose:
+    """Who does what was done.   b k a"""
+    return lambda seen, t: actions[:, t]
 
 
 def _go_linear(model: WorldModel, first: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from regard.models.world_model import WorldModel
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.world.defaults import CONFIGS
+from regard.recipes.world.draw_imagined import draw_imagined
 from regard.recipes.world.draw_returns import draw_returns
 from regard.recipes.world.environments import PREFIX, open_environments
 from regard.recipes.world.evaluation import EvaluateOptions, WorldEvaluation, evaluate_world
@@ -50,6 +51,9 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         )
 
     spaces = store.spaces
+    test = None
+    if info.environment is not None and train.policy != "none":
+        test = Split(name="test", count=train.episodes, unit="fresh episodes", batches=source.validation)
     return Job(
         kind=kind,
         model=replace(
@@ -65,6 +69,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         examples="episodes",
         keep=store.bind,
         notes=notes,
+        test=test,
         evaluate=evaluate,
         stepper=stepper,
         draw=partial(_draw, store),
@@ -116,5 +121,7 @@ def find_spaces(data: WorldDataConfig, name: str) -> Spaces:
 
 
 def _draw(store: EpisodeStore, run: Run, model: nn.Module) -> None:
-    store.load_rounds()
+    assert isinstance(model, WorldModel)
+    store.read_from(run)
     draw_returns(run, store)
+    draw_imagined(run, model, store)

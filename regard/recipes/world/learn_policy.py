@@ -14,7 +14,7 @@ from regard.recipes.world.imagine import Imagined, imagine
 from regard.recipes.world.settings import WorldTrainConfig
 from regard.recipes.world.store import EpisodeStore
 
-HISTORY = 8  # real steps that an imagined episode goes on from, at most
+HISTORY = 16  # real steps that an imagined episode of a model without a window goes on from
 
 
 def dream_batch(model: WorldModel, store: EpisodeStore, config: WorldTrainConfig) -> Imagined:
@@ -43,8 +43,8 @@ def dream_batch(model: WorldModel, store: EpisodeStore, config: WorldTrainConfig
 
 def history_length(model: WorldModel) -> int:
     """Real steps to go on from: what a layer sees besides the present step, and what the policy needs."""
-    window = getattr(model.config, "window", HISTORY)
-    return max(min(window - 1, HISTORY), model.config.frames - 1)
+    window = getattr(model.config, "window", HISTORY + 1)
+    return max(window - 1, model.config.frames - 1)
 
 
 def lambda_returns(rewards: Tensor, goes_on: Tensor, values: Tensor, discount: float, trace: float) -> Tensor:

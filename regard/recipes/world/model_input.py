@@ -36,7 +36,7 @@ class EpisodeInput(ModelInput):
     learned: bool = False  # has the model a policy that learned?
     episodes: Episodes  # all that can be shown; errors are measured on them
     names: tuple[str, ...]  # of them
-    number: int  # which of them is shown
+    chosen: int  # which of them is shown
     about: tuple[str, ...] = ()  # notes on all of them
     held: bool = False  # were they held out of training?
     changes: Mapping[int, Array] = field(
@@ -47,7 +47,7 @@ class EpisodeInput(ModelInput):
 
     def once(self, scene: Scene, name: str, make: Callable[[], T]) -> T:
         """What `make` gives, computed once for the same episode and the same silenced heads."""
-        key = (name, self.number, tuple(scene.silence))
+        key = (name, self.chosen, tuple(scene.silence))
         if key not in self.kept:
             if len(self.kept) >= KEPT:
                 self.kept.clear()
@@ -72,5 +72,5 @@ class EpisodeInput(ModelInput):
             name=self.names[number],
             notes=notes,
             episode=episode,
-            number=number,
+            chosen=number,
         )

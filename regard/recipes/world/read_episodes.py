@@ -27,6 +27,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "terminated": ("terminated", "terminals", "terminal", "ends", "end", "dones", "done"),
     "truncated": ("truncated", "timeouts", "timeout"),
     "episode": ("episode", "episodes", "episode_id"),
+    "observed": ("observed",),  # of our own files: the numbers of an observation that were kept
 }
 NO_FOLLOWING = (
     "without next_observations the last step of each episode is only read as what follows the step before it"
@@ -137,7 +138,9 @@ def _number(name: str, key: str) -> int:
 def _column(path: str, name: str, cells: list[Any]) -> Array:
     """A column as numbers; true and false are 1 and 0."""
     words = {"true": 1, "false": 0, "": None}
-    plain = [words.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell for cell in cells]
+    plain: list[Any] = [
+        words.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell for cell in cells
+    ]
     try:
         if any(isinstance(cell, list | tuple | np.ndarray) for cell in plain):
             return np.array([[float(x) for x in cell] for cell in plain])
@@ -245,7 +248,7 @@ def _guess_spaces(
 
 
 def _make_episodes(found: dict[str, Array], spaces: Spaces, path: str) -> Episodes:
-    observations = found["observations"].astype(np.float32)
+    observations: Array = found["observations"].astype(np.float32)
     actions = _check_actions(found["actions"], spaces, path)
     no = np.zeros(len(observations), dtype=bool)
     terminated = found.get("terminated", no).astype(bool)
@@ -253,26 +256,29 @@ def _make_episodes(found: dict[str, Array], spaces: Spaces, path: str) -> Episod
     if "episode" in found:
         last[:-1] |= np.diff(found["episode"]) != 0
     last[-1] = True
-    if spaces.observed is not None and observations.shape[1] == spaces.observations and "following" in found:
-        # episodes of this run, of which only a part was kept
-        seen, after = observations, found["following"].astype(np.float32)
-    else:
-        seen = _see(observations, spaces, path)
-        after = (
-            None if "following" not in found else _see(found["following"].astype(np.float32), spaces, path)
-        )
+    following = found.get("following")
+    after = None if following is None else following.astype(np.float32)
+    if not _is_cut(found, spaces):
+        observations = _see(observations, spaces, path)
+        after = None if after is None else _see(after, spaces, path)
     encoded = spaces.encode(actions)
     rewards = found["rewards"].astype(np.float32)
     if after is not None:
         return Episodes(
-            observations=seen,
+            observations=observations,
             actions=encoded,
             rewards=rewards,
             following=after,
             terminated=terminated,
             last=last,
         )
-    return _shift(seen, encoded, rewards, terminated, last, path)
+    return _shift(observations, encoded, rewards, terminated, last, path)
+
+
+def _is_cut(found: dict[str, Array], spaces: Spaces) -> bool:
+    """Are these episodes of a run that saw the same part of each observation, so that only that part is there?"""
+    kept = found.get("observed")
+    return kept is not None and spaces.observed is not None and kept[0].tolist() == list(spaces.observed)
 
 
 def _shift(

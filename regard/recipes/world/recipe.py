@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,12 +18,13 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.settings import Settings, read_settings
 from regard.recipes.world.defaults import KINDS, defaults, refine_defaults, settings_class_of
 from regard.recipes.world.dream import DreamOptions, write_dream
+from regard.recipes.world.environments import check_trusted
 from regard.recipes.world.evaluation import EvaluateOptions, evaluate_recorded, evaluate_world
 from regard.recipes.world.job import make_store, prepare_job
 from regard.recipes.world.predict import predict
 from regard.recipes.world.read_episodes import find_files, read_episodes
 from regard.recipes.world.run_reader import EpisodeReader
-from regard.recipes.world.settings import WorldInfo
+from regard.recipes.world.settings import WorldDataConfig, WorldInfo, WorldTrainConfig
 from regard.recipes.world.source import EpisodeSource
 from regard.recipes.world.store import EpisodeStore
 from regard.recipes.world.task import PredictNext
@@ -91,28 +93,30 @@ class WorldRecipe(Recipe):
         return describe_data(info.path, counts, f"observations of {spaces.observations} numbers", what)
 
     def next_command(self, run: Run) -> str:
-        return f"regard evaluate {run.quoted} --episodes 100 --seed 1"
+        environment = (run.config.corpus or {}).get("environment") or ""
+        named = f" --environment {shlex.quote(environment)}" if ":" in environment else ""
+        return f"regard evaluate {run.quoted} --episodes 100 --seed 1{named}"
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         return predict(run, inputs)
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         """The mean return in the real environment, and errors of predictions; of other episodes only these."""
-        model, store, settings = self._open(run)
+        model, store, config, learned = self._open(run)
         if data is not None:
             store = EpisodeStore(store.spaces, 0.0, read_episodes(find_files(data), store.spaces).episodes)
             return evaluate_recorded(model, store, data, self.options)
-        learned = settings.train.policy != "none"
-        return evaluate_world(model, store, settings.data, self.options, learned=learned)
+        check_trusted(config.environment, self.options.environment)
+        return evaluate_world(model, store, config, self.options, learned=learned)
 
-    def _open(self, run: Run) -> tuple[WorldModel, EpisodeStore, Settings]:
-        """The model of a run, its episodes, and its settings."""
+    def _open(self, run: Run) -> tuple[WorldModel, EpisodeStore, WorldDataConfig, bool]:
+        """The model of a run, its episodes, where they come from, and whether it learned a policy."""
         settings = read_settings(self.settings_class(run.config), run)
         model = self.load(run)
-        assert isinstance(model, WorldModel)
+        assert isinstance(model, WorldModel) and isinstance(settings.train, WorldTrainConfig)
         store, _, _ = make_store(settings.data, run)
         store.read_from(run)
-        return model, store, settings
+        return model, store, settings.data, settings.train.policy != "none"
 
     def other_split(
         self, run: Run, data: str, context: DataContext
@@ -126,9 +130,9 @@ class WorldRecipe(Recipe):
         return PredictNext(), split, None
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
-        model, store, settings = self._open(run)
-        learned = settings.train.policy != "none"
-        return write_dream(model, store, settings.data, options, learned=learned)
+        model, store, config, learned = self._open(run)
+        check_trusted(config.environment, options.environment)
+        return write_dream(model, store, config, options, learned=learned)
 
     def reader(self, run: Run, model: nn.Module) -> Reader:
         assert isinstance(model, WorldModel)

@@ -88,11 +88,11 @@ class Rounds(Stepper):
             return
         episodes = self.store.all.take(self.store.train_rows)
         given = (episodes.steps, episodes.following, episodes.rewards)
-        tensors = [torch.from_numpy(each).to(self.device) for each in given]
+        steps, following, rewards = (torch.from_numpy(each).to(self.device) for each in given)
         if unit.round == 0:
-            self.model.fit_linear(*tensors, discount=self.config.discount)
+            self.model.fit_linear(steps, following, rewards, self.config.discount)
         else:
-            self.model.fit_size(*tensors)
+            self.model.fit_size(steps, following, rewards)
 
     def act(self, round: int) -> Episodes:
         """The real steps of a round: at random in the first one, by the policy in the others."""

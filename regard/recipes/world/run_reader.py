@@ -123,6 +123,6 @@ class EpisodeReader(Reader):
             learned=self.learned,
             episodes=episodes,
             names=names,
-            number=0,
+            chosen=0,
             about=notes,
         )

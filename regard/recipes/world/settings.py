@@ -38,6 +38,8 @@ class WorldDataConfig:
         check_positive(self, *names)
         if not 0 <= self.validation < 1:
             raise RegardError(f"validation must be at least 0 and below 1, got {self.validation}")
+        if any(number < 0 for number in self.observed):
+            raise RegardError(f"observed must be numbers from 0 on, got {', '.join(map(str, self.observed))}")
         if self.real_steps < self.rounds * self.environments:
             raise RegardError(
                 f"real_steps must be at least rounds × environments = {self.rounds * self.environments}, got "
@@ -86,6 +88,9 @@ class WorldTrainConfig(TrainConfig):
             "policy_lr",
             "ratio",
         )
+        for name, usual in (("accumulate", 1), ("compile", False), ("recompute", False)):
+            if getattr(self, name) != usual:
+                raise RegardError(f"{name} is not for worlds, got {getattr(self, name)}; leave it out")
         for name in ("discount", "trace"):
             if not 0 <= getattr(self, name) < 1:
                 raise RegardError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")

@@ -67,9 +67,8 @@ class EpisodeStore:
                     f"{file} is missing, so this run cannot go on as it began; start a new run, with --from if you "
                     "want its weights"
                 )
-            found = act()
-            write_episodes(file, found, self.spaces.decode(found.actions))
-            self._add(found)
+            # then read as after a kill, so that both go on with the same numbers
+            write_episodes(file, act(), self.spaces)
 
     def load_rounds(self) -> None:
         """Read all rounds that there are in the folder."""

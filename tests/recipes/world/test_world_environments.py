@@ -1,7 +1,6 @@
 """Environments in processes of their own: what goes wrong is named, and nothing is left behind."""
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from regard.errors import RegardError
 from regard.recipes.world import environments as module
 from regard.recipes.world.act import act_episodes, act_steps, random_actions
-from regard.recipes.world.environments import open_environments
+from regard.recipes.world.environments import check_trusted, open_environments
 
 HERE = str(Path(__file__).parent)
 
@@ -18,7 +17,7 @@ HERE = str(Path(__file__).parent)
 @pytest.fixture(autouse=True)
 def path(monkeypatch):
     """The process finds the environments beside this file."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, *sys.path]))
+    monkeypatch.syspath_prepend(HERE)
 
 
 def odd(kind):
@@ -84,6 +83,15 @@ def test_processes_end_when_the_program_is_interrupted():
     with pytest.raises(KeyboardInterrupt):
         interrupt()
     assert not is_running(pids[0])
+
+
+def test_a_module_that_only_a_file_names_is_not_imported():
+    check_trusted("CartPole-v1", None)
+    check_trusted(None, None)
+    check_trusted(odd("Fine"), f"gymnasium:{odd('Fine')}")
+    for given in (None, "CartPole-v1"):
+        with pytest.raises(RegardError, match="--environment odd_environments:OddFine-v0"):
+            check_trusted(odd("Fine"), given)
 
 
 def test_without_gymnasium_one_line_says_what_to_install(monkeypatch):

@@ -151,11 +151,22 @@ def test_episodes_of_another_world_are_refused(tmp_path, spaces, words):
 def test_what_is_written_is_read_again(tmp_path):
     first = read_episodes([saved(tmp_path, **parts(continuous=True))])
     path = tmp_path / "again.npz"
-    write_episodes(path, first.episodes, first.spaces.decode(first.episodes.actions))
+    write_episodes(path, first.episodes, first.spaces)
     again = read_episodes([str(path)], first.spaces).episodes
     for name in ("observations", "rewards", "following", "terminated", "last"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first.episodes, name))
     np.testing.assert_allclose(again.actions, first.episodes.actions, atol=1e-6)
+
+
+def test_what_a_run_saw_of_an_observation_is_not_cut_twice(tmp_path):
+    spaces = Spaces(observations=2, actions=3, discrete=True, observed=(1, 0))
+    first = read_episodes([saved(tmp_path, **parts())], spaces)
+    np.testing.assert_array_equal(first.episodes.observations[:, 0], parts()["observations"][:, 1])
+    path = tmp_path / "again.npz"
+    write_episodes(path, first.episodes, spaces)
+    again = read_episodes([str(path)], spaces).episodes
+    np.testing.assert_array_equal(again.observations, first.episodes.observations)
+    np.testing.assert_array_equal(again.following, first.episodes.following)
 
 
 # ── batches

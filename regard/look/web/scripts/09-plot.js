@@ -33,7 +33,7 @@ function linePlot(here, { series, x, y, name, height = 300, logarithmic = false,
     const grid = ys.map((value) => [
       makeSvg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: up(value), y2: up(value) }),
       makeSvg("text", { class: "tick", x: MARGIN.left - 8, y: up(value) + 4, "text-anchor": "end" },
-        logarithmic ? three(value) : tickText(value, ys))]);
+        logarithmic ? powerText(value) : tickText(value, ys))]);
     const numbers = xs.map((value) => (
       makeSvg("text", { class: "tick", x: across(value), y: foot + 18, "text-anchor": "middle" }, tickText(value, xs))));
     refill(frame, makeSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, grid, numbers,
@@ -133,6 +133,11 @@ function powers(bottom, top) {
   const found = [];
   for (let power = Math.floor(bottom); power <= Math.ceil(top); power++) found.push(...digits.map((digit) => digit * 10 ** power));
   return found.filter((value) => Math.log10(value) >= bottom && Math.log10(value) <= top);
+}
+
+// Such a number, which has one digit: 0.001, 5·10⁻⁴
+function powerText(value) {
+  return value >= 0.001 && value < 1e5 ? String(Number(value.toPrecision(1))) : tens(value, 1);
 }
 
 // A long line is drawn with the smallest and the largest value of each stretch, so that no spike is lost.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def _read_action(action: Sequence[int], spaces: Spaces) -> Array:
     return np.array(action, dtype=np.float32) / FINEST
 
 
-def write_changes(changes: dict[int, Array], spaces: Spaces) -> list[list[int]]:
+def write_changes(changes: Mapping[int, Array], spaces: Spaces) -> list[list[int]]:
     """The same again, for the page: a list for each change."""
     found = []
     for step, action in sorted(changes.items()):

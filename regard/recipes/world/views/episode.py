@@ -15,6 +15,7 @@ from regard.look.model_input import ModelInput
 from regard.look.pack import floats, pack_array, round_digits
 from regard.look.view import View, web_files
 from regard.models.world_model import WorldModel
+from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.model_input import EpisodeInput
 from regard.recipes.world.views.changed_actions import FINEST, write_changes
 from regard.recipes.world.views.futures import Futures, Start, as_policy, as_taken, imagine_from
@@ -92,6 +93,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
             "taken": _shown_actions(torch.from_numpy(episode.actions), given),
         },
         "ensemble": model.config.ensemble,
+        "covered": _covered(model, episode, starts, futures["taken"]),
         "mean": round_digits(model.mean[shown], 8),
         "scale": round_digits(model.scale[shown], 8),
         "starts": starts.tolist(),
@@ -99,7 +101,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
         "futures": [_pack(kind, found, given, shown) for kind, found in futures.items()],
         "changes": write_changes(given.changes, spaces),
         "episodes": list(given.names[:LISTED]),
-        "number": given.number,
+        "number": given.chosen,
     }
 
 
@@ -110,6 +112,16 @@ def _change(model: WorldModel, given: EpisodeInput, starts: Array, taken: Future
     touched = np.flatnonzero(((ahead >= 0) & (ahead < HORIZON)).any(1))
     begin = as_taken(model, given.episode, HORIZON, given.changes)
     return taken.replace(touched, imagine_from(model, given.episode, starts[touched], HORIZON, begin))
+
+
+def _covered(model: WorldModel, episode: Episodes, starts: Array, taken: Futures) -> float:
+    """The share of all imagined numbers whose real ones lie between the lowest and the highest head."""
+    rows = starts[:, None] + np.arange(HORIZON)
+    there = torch.from_numpy(rows < len(episode))  # s t
+    following = torch.from_numpy(episode.following[np.minimum(rows, len(episode) - 1)])
+    real = model.normalise(following.to(model.mean))
+    inside = (taken.low[:, 1:] <= real) & (real <= taken.high[:, 1:])
+    return float(inside.cpu()[there].float().mean())
 
 
 def _most_lively(model: WorldModel, given: EpisodeInput) -> list[int]:

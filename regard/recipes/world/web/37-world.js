@@ -5,7 +5,7 @@ const worldShown = { kind: "taken", start: null, time: null, head: -1, focus: nu
 
 const ROOM = { left: 46, right: 10, top: 8, bottom: 22 };
 
-const inkReal = () => css(ofHead(0));
+const inkReal = () => css(ofHead(dark() ? 4 : 0));
 const inkImagined = () => css(ofHead(dark() ? 1 : 5));
 
 // The numbers of the view `episode`, as functions of steps and of places in an observation.
@@ -33,19 +33,22 @@ async function unpackedFuture(part, future) {
     value: values && ((i, k) => values.numbers[i * (horizon + 1) + k]),
     action: future.actions && ((i, k) => future.actions[i][k]),
   };
-  // actions that were taken end with the episode; a policy acts on until the model says that it is over
-  found.steps = (i) => (future.kind === "policy" ? stepsUntilEnd(found, i, horizon) : Math.min(horizon, part.count - part.starts[i]));
+  // actions that were taken end with the episode; what nobody did goes on until the model says that it is over
+  found.steps = (i) => {
+    const there = future.kind === "policy" ? horizon : Math.min(horizon, part.count - part.starts[i]);
+    return future.kind === "taken" ? there : stepsUntilEnd(found, i, there);
+  };
   return found;
 }
 
 // Until it is likelier that the episode has ended than that it goes on.
-function stepsUntilEnd({ goesOn }, i, horizon) {
+function stepsUntilEnd({ goesOn }, i, most) {
   let likely = 1;
-  for (let k = 0; k < horizon; k++) {
+  for (let k = 0; k < most; k++) {
     likely *= goesOn(i, k);
     if (likely < 0.5) return k + 1;
   }
-  return horizon;
+  return most;
 }
 
 // One plot of several that share their steps. lines: [{name, points: [[step, y], …], colour, dashed, dots}], bands: [{points: [[step, low, high], …], colour}]

@@ -28,11 +28,12 @@ view("episode", "Episode", async (part, place, here) => {
   refill(place, make("h2", {}, "Imagined beside real"), make("p", { class: "sentence" }, episodeWords(part)),
     make("div", { class: "controls" }, episodePicker(part, here)), figure);
   show();
+  performance.mark("regard:interactive");
 });
 
-function episodeWords({ of, numbers, ensemble, count, end }) {
+function episodeWords({ of, numbers, ensemble, covered, count, end }) {
   const some = numbers.length < of ? ` Of ${whole(of)} numbers of an observation, ${numbers.length} are shown, those that vary most.` : "";
-  const heads = ensemble > 1 ? ` The band reaches from the lowest to the highest of its ${ensemble} heads, each imagining on its own: where they differ, the model is unsure.` : "";
+  const heads = ensemble > 1 ? ` The band reaches from the lowest to the highest of its ${ensemble} heads, each imagining on its own: where they differ, the model is unsure. Of what was imagined with the actions that were taken, ${percent(covered)} of the real numbers lie inside the band.` : "";
   const over = { ended: "then it ended", "cut off": "then it was cut off", "goes on": "and it went on" }[end];
   return `From the chosen step on the model sees only what it predicts itself.${heads} The episode has ${whole(count)} step${count === 1 ? "" : "s"}, ${over}.${some}`;
 }
@@ -101,6 +102,7 @@ function episodeFigure(here, part, data, put) {
   go(time);
   here.paint(() => {
     for (const [drawing, ink] of [[drawings[0], inkReal], [drawings[1], inkImagined]]) drawing?.element.style.setProperty("--rod", ink());
+    drawings[1]?.element.style.setProperty("--ghost", inkReal());
   });
   return [controls, pictures, make("div", { class: "controls" }, play, slider.element), editor?.element,
     make("div", { class: "world-curves" }, plots.map(({ element }) => element))];
@@ -114,7 +116,8 @@ function imaginedWords(after, long) {
 
 function episodePlots(here, part, data, { future, i, s, long, last, pointed }) {
   const range = (from, to, point) => Array.from({ length: Math.max(0, to - from) }, (_, k) => point(from + k));
-  const how = { reach: [1, last + 1], marks: [s + 1], pointed };
+  const changed = future.kind === "changed" ? part.changes.map(([step]) => step + 1) : [];
+  const how = { reach: [1, last + 1], marks: [s + 1, ...changed], pointed };
   const before = future.kind === "changed" ? data.futures.get("taken") : null;  // what was imagined with the actions that were taken
   const lines = (real, one) => [
     ...(real ? [{ name: "real", points: real, colour: inkReal, under: true }] : []),

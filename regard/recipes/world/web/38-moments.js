@@ -9,6 +9,7 @@ view("moments", "Past steps", async (part, place, here) => {
     layer: heard.find((each) => each.layer === own.layer && each.call === own.call), place: k, words: `layer ${nth(own.layer)}, head ${nth(head)}`,
   }))).filter(({ layer }) => layer);
   const table = make("tbody");
+  const scale = make("p", { class: "facts" });
   let t = Math.min(episode.count - 1, worldShown.time ?? Math.floor(episode.count / 2));
   if (worldShown.head >= heads.length) worldShown.head = -1;
 
@@ -29,6 +30,7 @@ view("moments", "Past steps", async (part, place, here) => {
     const most = Math.max(1e-12, ...Array.from({ length: Math.min(part.back, query) }, (_, k) => effect(k + 1)));
     refill(table, Array.from({ length: Math.min(part.back, query) + 1 }, (_, back) => (
       momentRow(episode, data, query, back, weights[back], effect(back), most))));
+    scale.textContent = `For scale: from this step to the next, the observation changes by ${three(changeAfter(episode, data, query))} deviations.`;
     worldShown.time = t;
   }
 
@@ -45,10 +47,17 @@ view("moments", "Past steps", async (part, place, here) => {
   refill(place, make("h2", {}, "Which moment mattered"),
     make("p", { class: "sentence" }, "To predict what comes after a step, the model looks back. Attention says where a head looks. What a step changes is measured: how far the predicted observation moves, in deviations of the data, if the model does not see that step."),
     make("div", { class: "controls" }, slider.element, headPicker),
-    scrolled(make("table", { class: "moments" }, make("thead", {}, make("tr", {}, titles.filter(Boolean).map((title) => make("th", { scope: "col" }, title)))), table)),
+    scrolled(make("table", { class: "moments" }, make("thead", {}, make("tr", {}, titles.filter(Boolean).map((title) => make("th", { scope: "col" }, title)))), table)), scale,
     part.layers.length ? distancePlot(here, part) : null);
   show();
+  performance.mark("regard:interactive");
 });
+
+// How far the observation moves in a step, in deviations of the data; of those numbers that are shown.
+function changeAfter({ scale }, { observation }, t) {
+  const [now, then] = [observation(t), observation(t + 1)];
+  return Math.sqrt(scale.reduce((sum, each, d) => sum + ((then[d] - now[d]) / each) ** 2, 0) / scale.length);
+}
 
 function momentRow(episode, data, query, back, weight, effect, most) {
   const step = query - back;

@@ -1,0 +1,42 @@
+"""imagined.png of a run: what the model imagines from the start of an episode, beside what came."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regard.look import plot
+from regard.models.world_model import WorldModel
+from regard.recipes.world.dream import dream_along
+from regard.recipes.world.store import EpisodeStore
+from regard.runs.run import Run
+
+FILE = "imagined.png"
+STEPS = 200  # of the episode, at most
+CURVES = 6  # numbers of an observation
+
+
+def draw_imagined(run: Run, model: WorldModel, store: EpisodeStore) -> None:
+    """Draw the last episode that was held out: each number of its observations, real and imagined."""
+    if not store.rounds:
+        return
+    rows = store.held_rows if len(store.held_rows) else store.train_rows
+    episode = store.all.episode(int(store.all.of[rows[-1]]))
+    dream = dream_along(model, episode.take(np.arange(min(STEPS, len(episode)))))
+    count = min(CURVES, dream.real.shape[1])
+    pyplot = plot.plotter()
+    figure, axes = pyplot.subplots(
+        count, 1, figsize=(7, 1.2 + 1.2 * count), layout="constrained", squeeze=False
+    )
+    numbers = store.spaces.observed or tuple(range(count))
+    for number, axis in enumerate(axes[:, 0]):
+        axis.plot(dream.real[:, number], color=plot.SMOOTHED, linewidth=2.4, label="real")
+        axis.plot(dream.dreamed[:, number], color=plot.VALIDATION, linewidth=1.2, label="imagined")
+        axis.set(ylabel=f"number {numbers[number]}")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_title(
+        f"{run.path.name}: imagined from the first observation, with the same actions", loc="left"
+    )
+    axes[0, 0].legend(frameon=False, loc="upper left")
+    axes[-1, 0].set(xlabel="step")
+    plot.save(figure, run.path / FILE)
