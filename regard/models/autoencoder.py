@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from regard.config import check_sizes
 from regard.errors import RegardError
-from regard.models.bodies import BODIES
-from regard.models.checks import build_seeded, check_heads, check_names, check_patch, check_whole
+from regard.models.bodies import BODIES, encoder_config
+from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.likelihoods import LIKELIHOODS, Likelihood, Sigma, widen
 from regard.models.noise import NOISES, NoiseKind
 from regard.models.objective import (
@@ -98,13 +98,7 @@ class AutoencoderConfig:
                 f"pixels; give a smaller --model.depth"
             )
         if self.body == "vit":
-            check_heads(self)
-            check_patch(_Square(self.shape[1], self.patch))
-
-
-class _Square(NamedTuple):
-    size: int
-    patch: int
+            encoder_config(self, outputs=1)  # which checks its sizes
 
 
 class Bound(NamedTuple):
