@@ -1,6 +1,7 @@
 """Autoencoders: gradients of the ELBO, bounds that rise with samples, and what each kind and option does."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -87,7 +88,7 @@ def test_the_elbo_never_exceeds_the_importance_sampled_bound_which_rises_with_sa
         for k in (1, 4, 64, 4096)
     ]
     assert elbo < means[-1]
-    assert all(a < b for a, b in zip(means, means[1:], strict=False))
+    assert all(a < b for a, b in pairwise(means))
     assert float(elbo) == pytest.approx(float(means[0]), abs=0.3)
 
 

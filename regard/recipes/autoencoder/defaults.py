@@ -180,7 +180,7 @@ def train_config(path: str | None, body: str) -> TrainConfig:
             precision="float32",
         )  # fmt: skip
     return TrainConfig(
-        minutes=10.0, batch=128, optimiser="adamw", lr=1e-3, weight_decay=0.0, average=0.999, warmup=100
+        minutes=10.0, batch=128, optimiser="adamw", lr=1e-3, weight_decay=0.3, average=0.999, warmup=100
     )
 
 

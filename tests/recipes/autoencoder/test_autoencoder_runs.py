@@ -137,7 +137,7 @@ def test_rows_of_a_table(place, tmp_path, capsys):
     assert lines[0] == "a,b" and len(lines) == 5
     out = tmp_path / "answers.csv"
     assert main(["predict", str(run.path), str(place / "rows.csv"), "--out", str(out)]) == 0
-    table = list(csv.DictReader(open(out)))
+    table = list(csv.DictReader(out.read_text().splitlines()))
     assert len(table) == 60 and {"a", "answer(a)", "answer(RMSE)"} <= set(table[0])
     (tmp_path / "one.csv").write_text("a,b\n1,3\n")
     found = predict(run.path, str(tmp_path / "one.csv"))[0]
@@ -153,7 +153,7 @@ def test_point_clouds_in_any_order_have_one_code(place, tmp_path):
     assert main(["generate", str(run.path), "--count", "2", "--out", str(tmp_path / "c.npz")]) == 0
     assert np.load(tmp_path / "c.npz")["points"].shape == (2, 12, 3)
     assert main(["generate", str(run.path), "--count", "2", "--out", str(tmp_path / "c.csv")]) == 0
-    assert len(open(tmp_path / "c.csv").readlines()) == 25
+    assert len((tmp_path / "c.csv").read_text().splitlines()) == 25
 
 
 @pytest.mark.parametrize("kind", ["autoencoder", "denoising"])
