@@ -111,6 +111,7 @@ def test_a_vae_without_beta_and_variance_is_the_autoencoder():
     assert plain.encode(x)[1] is None and plain.bound(x).kl is None
 
 
+@torch.no_grad()
 def test_the_loss_with_beta_one_is_minus_the_elbo_and_warm_up_scales_the_kl():
     model = build()
     x = random_inputs(model)
@@ -156,6 +157,7 @@ def test_every_option_of_other_bodies_does_something(body, option, value):
     assert _fingerprint(plain) != _fingerprint(replace(plain, **{option: value}))
 
 
+@torch.no_grad()
 def _fingerprint(config):
     model = build_seeded(VAE, config)
     x = (model.sample_inputs()["x"] > 0.5).float()
@@ -174,6 +176,18 @@ def test_a_set_body_does_not_know_order_and_a_conv_body_says_what_padding_leaves
         model = build_seeded(VAE, config)
         report = check(model, model.sample_inputs(), dtype=torch.float64)
         assert report.ok, str(report)
+
+
+def test_a_code_that_is_a_map_knows_places_and_what_is_far_away_does_not_change_it():
+    config = VAEConfig(shape=(1, 16, 16), body="conv", code="map", latent=32, depth=2, hidden=8, width=4)
+    model = build_seeded(VAE, config)
+    x = random_inputs(model)
+    assert model.reconstruct(x).shape == x.shape
+    assert model.importance_weights(x, 3).shape == (3, 4)
+    other = x.clone()
+    other[..., -1, -1] += 1.0
+    moved = (model(other) - model(x)).abs().unflatten(-1, (2, 4, 4)).amax((0, 1))
+    assert moved[-1, -1] > 0 and moved[:2, :2].max() == 0
 
 
 # ---- denoising
@@ -225,6 +239,8 @@ def test_a_denoising_autoencoder_is_compared_with_the_clean_input():
         ({"body": "vit", "shape": (1, 8, 8), "patch": 9}, ["9", "8"]),
         ({"body": "conv", "shape": (1, 4, 4), "depth": 9}, ["depth", "9", "4"]),
         ({"latent": 0}, ["latent", "0"]),
+        ({"code": "map"}, ["map", "conv", "mlp"]),
+        ({"code": "map", "body": "conv", "shape": (1, 8, 8), "latent": 9}, ["4 places", "9", "12"]),
         ({"body": "nets"}, ["body", "nets"]),
         ({"beta": -1.0}, ["beta", "-1"]),
         ({"samples": 3, "free_bits": 0.5}, ["free_bits", "3"]),
