@@ -177,6 +177,7 @@ def train_as_asked(
     "generate RUN [--prompt TEXT] ...",
     "text from a language model, token by token, or a dream of a world",
     'regard generate runs/text --prompt "def " --max-new 200 --seed 1',
+    "regard generate runs/autoencoder --count 64 --out sheet.png",
     "regard generate runs/world --steps 200 --out dream.gif",
 )
 def generate(words: list[str]) -> int:
@@ -233,6 +234,7 @@ def generate_help() -> str:
     "regard predict runs/text letters.parquet --data.text body --out answers.parquet",
     "regard predict runs/translation input.txt --out output.txt --beams 5",
     "regard predict runs/images photo.jpg --out looked.png",
+    "regard predict runs/autoencoder noisy.png --out clean.png --codes codes.npz",
     "regard predict runs/world episodes.npz --out answers.csv",
 )
 def predict(words: list[str]) -> int:
@@ -271,6 +273,7 @@ def predict(words: list[str]) -> int:
     "regard evaluate runs/images --data other-photos --json",
     "regard evaluate runs/text --data other.csv --data.text body --data.label stars",
     "regard evaluate runs/translation --data test.en --data.beside test.de",
+    "regard evaluate runs/autoencoder --samples 1000",
     "regard evaluate runs/world --episodes 100 --seed 1",
 )
 def evaluate(words: list[str]) -> int:
