@@ -20,7 +20,8 @@ class PredictOptions:
     too: 'photos/*.jpg', 'photos/**/*.png'. Columns are those of the training; --data.text NAME and --data.label
     NAME (of images --data.image, of sets --data.id and --data.target) name others. A run of translation takes
     a text, a text file (each line is a sentence) or a table, and has options of its own: --beams 5, --n-best 1,
-    --length-penalty 1.0 and --ensemble RUN,RUN.
+    --length-penalty 1.0 and --ensemble RUN,RUN. A run of an autoencoder gives inputs back, and writes their codes
+    with --codes codes.npz.
 
     exit code: 0 every input has a prediction, 1 some inputs could not be read (stderr names them), 2 no input
     could be read, or the command is wrong
@@ -39,7 +40,7 @@ class PredictOptions:
     much the logit drops when a patch is greyed out). A file (.png, .svg, .pdf) is one sheet with all inputs. A
     folder gets one file for each input: NAME-looked.png, or FOLDER-NAME-looked.png if two inputs have the same
     name. Attention is that of the class token, or rollout to the mean of all patches; models without attention
-    have only the occlusion map
+    have only the occlusion map. Of autoencoders the picture is what came back
     """
 
 
@@ -50,6 +51,7 @@ class EvaluateOptions:
     Where other data calls its columns otherwise, name them as in training: --data.label NAME (--data.text of
     texts, --data.image of images, --data.id and --data.target of sets, --data.nodes of an edge list). Of
     translations: --data.source and --data.target, or --data.beside FILE; and --beams 5, --length-penalty 1.0.
+    Of autoencoders: --samples 100, by which log p(x) is estimated.
     """
 
     data: str | None = None

@@ -171,6 +171,7 @@ def train_as_asked(
     "generate RUN [--prompt TEXT] ...",
     "text from a trained language model, printed token by token",
     'regard generate runs/text --prompt "def " --max-new 200 --seed 1',
+    "regard generate runs/autoencoder --count 64 --out sheet.png",
 )
 def generate(words: list[str]) -> int:
     from regard.cli import options
@@ -225,6 +226,7 @@ def generate_help() -> str:
     "regard predict runs/text letters.parquet --data.text body --out answers.parquet",
     "regard predict runs/translation input.txt --out output.txt --beams 5",
     "regard predict runs/images photo.jpg --out looked.png",
+    "regard predict runs/autoencoder noisy.png --out clean.png --codes codes.npz",
 )
 def predict(words: list[str]) -> int:
     data, words = pop_data_options(words)
@@ -253,6 +255,7 @@ def predict(words: list[str]) -> int:
     "regard evaluate runs/images --data other-photos --json",
     "regard evaluate runs/text --data other.csv --data.text body --data.label stars",
     "regard evaluate runs/translation --data test.en --data.beside test.de",
+    "regard evaluate runs/autoencoder --samples 1000",
 )
 def evaluate(words: list[str]) -> int:
     check_single_path(words)

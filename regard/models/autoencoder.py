@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from regard.config import check_sizes
 from regard.errors import RegardError
-from regard.models.bodies import BODIES
-from regard.models.checks import build_seeded, check_heads, check_names, check_patch, check_whole
+from regard.models.bodies import BODIES, encoder_config
+from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.likelihoods import LIKELIHOODS, Likelihood, Sigma, widen
 from regard.models.noise import NOISES, NoiseKind
 from regard.models.objective import (
@@ -55,6 +55,8 @@ class AutoencoderConfig:
     width: int = 32  # conv: channels of the first convolution; twice as many each time sides are halved
     # conv: what a filter sees beyond the border; circular: shifts leave the code as it is
     padding: Literal["zeros", "circular"] = "zeros"
+    # conv: a code of the whole image, or a map: latent numbers in all, as many for each place of the coarsest layer
+    code: Literal["vector", "map"] = "vector"
     patch: int = 4  # vit, and patches of noise: the sides of a patch, in pixels
     dim: int = 64  # vit: width of the stream
     heads: int = 4  # vit: attention heads in each block
@@ -97,14 +99,21 @@ class AutoencoderConfig:
                 f"depth {self.depth} halves the sides {self.depth} times, and images have {self.shape[1]} "
                 f"pixels; give a smaller --model.depth"
             )
+        if self.code == "map":
+            self._check_map()
         if self.body == "vit":
-            check_heads(self)
-            check_patch(_Square(self.shape[1], self.patch))
+            encoder_config(self, outputs=1)  # which checks its sizes
 
-
-class _Square(NamedTuple):
-    size: int
-    patch: int
+    def _check_map(self) -> None:
+        if self.body != "conv":
+            raise RegardError(f"a code that is a map needs the body conv, got {self.body}")
+        places = (-(-self.shape[1] // 2**self.depth)) ** 2
+        if self.latent % places:
+            fits = -(-self.latent // places) * places
+            raise RegardError(
+                f"a code that is a map has as many numbers for each of its {places} places, got latent "
+                f"{self.latent}; the next one that fits is {fits}"
+            )
 
 
 class Bound(NamedTuple):

@@ -66,6 +66,9 @@ class ConvBody(Body):
     With zeros beyond the border, a linear map reads every place, and the code knows where everything is. With
     "circular", an image goes on around its end, and the code is made of the mean over all places: shifts by
     whole steps of the coarsest layer leave it as it is.
+
+    A code that is a map has the same few numbers for each place of the coarsest layer, and no layer that reads
+    all places: it is large, and keeps details.
     """
 
     def __init__(self, config: Any, outputs: int) -> None:
@@ -77,9 +80,16 @@ class ConvBody(Body):
         self.down = nn.ModuleList(
             Convolution(a, b, 3, stride=2, padding=config.padding) for a, b in pairwise([colours, *widths])
         )
-        places = 1 if self.mean else self.side**2
-        self.encoder = layers(widths[-1] * places, config.hidden, outputs)
-        self.decoder = layers(config.latent, config.hidden, widths[-1] * self.side**2)
+        area = self.side**2
+        self.encoder: nn.Module
+        self.decoder: nn.Module
+        if config.code == "map":
+            self.mean = False
+            self.encoder = _by_place(widths[-1], config.hidden, outputs // area, self.side)
+            self.decoder = _by_place(config.latent // area, config.hidden, widths[-1], self.side)
+        else:
+            self.encoder = layers(widths[-1] * (1 if self.mean else area), config.hidden, outputs)
+            self.decoder = layers(config.latent, config.hidden, widths[-1] * area)
         back = [*reversed(widths), colours]
         self.up = nn.ModuleList(nn.ConvTranspose2d(a, b, 4, stride=2, padding=1) for a, b in pairwise(back))
         step = 2**config.depth
@@ -99,6 +109,17 @@ class ConvBody(Body):
         for convolution in self.up:
             x = convolution(x if convolution is self.up[0] else F.relu(x))
         return x[..., : self.size, : self.size].unflatten(0, before)
+
+
+def _by_place(inputs: int, hidden: int, outputs: int, side: int) -> nn.Sequential:
+    """The same small network at each place, which sees its neighbours.   b (c s s) -> b (e s s)"""
+    return nn.Sequential(
+        nn.Unflatten(-1, (inputs, side, side)),
+        Convolution(inputs, hidden, 3, padding="zeros"),
+        nn.ReLU(),
+        Convolution(hidden, outputs, 1),
+        nn.Flatten(),
+    )
 
 
 class ViTBody(Body):

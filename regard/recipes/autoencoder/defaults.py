@@ -176,11 +176,11 @@ def train_config(path: str | None, body: str) -> TrainConfig:
     """How long, and how fast."""
     if path is None:
         return TrainConfig(
-            minutes=1.5, batch=128, optimiser="adamw", lr=2e-3, weight_decay=0.0, average=0.999,
+            minutes=1.5, batch=128, optimiser="adamw", lr=1e-3, weight_decay=1.0, average=0.999,
             precision="float32",
         )  # fmt: skip
     return TrainConfig(
-        minutes=10.0, batch=128, optimiser="adamw", lr=1e-3, weight_decay=0.0, average=0.999, warmup=100
+        minutes=10.0, batch=128, optimiser="adamw", lr=1e-3, weight_decay=0.3, average=0.999, warmup=100
     )
 
 

@@ -67,7 +67,9 @@ def generate(run: Run, options: GenerateOptions, note: Callable[[str], None]) ->
         check_place(options.out, info.form)
     model: Any = load_model(run)
     codes = choose_codes(run, model, options, note)
-    made = torch.cat([model.decode_mean(some) for some in codes.split(AT_ONCE)])
+    # rows of a table are drawn with the noise that they have; an image is shown without
+    noisy = info.form == "rows" and not options.between
+    made = decode_codes(model, codes, torch.Generator().manual_seed(options.seed + 1) if noisy else None)
     if options.out is None and info.form == "rows":
         yield rows_as_csv(made, info)
         return
@@ -77,6 +79,15 @@ def generate(run: Run, options: GenerateOptions, note: Callable[[str], None]) ->
     write_made(made, info, out, columns=len(made) if options.between else None)
     folder = "folder " if is_folder(out) else ""
     yield f"{folder}{out}: {describe(options, len(made))}\n"
+
+
+def decode_codes(model: Any, codes: Tensor, draw: torch.Generator | None) -> Tensor:
+    """Inputs of these codes: the expected ones, or with `draw` random ones.   n latent -> n shape"""
+    made = []
+    for some in codes.split(AT_ONCE):
+        out = model.decode(some)
+        made.append(model.likelihood.mean(out) if draw is None else model.likelihood.sample(out, draw))
+    return torch.cat(made)
 
 
 def describe(options: GenerateOptions, count: int) -> str:

@@ -15,13 +15,15 @@ from regard.data.table_rows import looks_like_table
 from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
-from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
+from regard.recipes.autoencoder.dataset import Form, InputsConfig, InputsInfo
 from regard.recipes.autoencoder.read_inputs import read_points
 from regard.recipes.autoencoder.read_rows import numbers_of
 from regard.recipes.images.dataset import ImagesConfig
 from regard.recipes.images.given_images import given_images
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
+
+ONE: dict[Form, str] = {"images": "an image", "rows": "a table", "points": "a point cloud"}
 
 
 class GivenInput(NamedTuple):
@@ -83,7 +85,7 @@ def restore(numbers: Tensor, info: InputsInfo) -> Tensor:
 def read_one(given: str | bytes, config: InputsConfig, info: InputsInfo) -> Tensor:
     """One input: an image or a point cloud by its file or its bytes, or the first row of a table.   shape"""
     if isinstance(given, str) and not os.path.isfile(given):
-        raise RegardError(f"there is no file {given!r}; give the path of one of the {info.form}")
+        raise RegardError(f"there is no file {given!r}; give the path of {ONE[info.form]}")
     if info.form == "images":
         channels, size, _ = info.shape
         return torch.from_numpy(read(given, size, channels, config.fit))

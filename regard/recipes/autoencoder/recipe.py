@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from regard.look.reader import Reader
+from regard.recipes.autoencoder.dataset import Form, InputsInfo
 from regard.recipes.autoencoder.defaults import CONFIGS, SETTINGS, defaults
 from regard.recipes.autoencoder.evaluation import CodeEvaluation, evaluate_codes
 from regard.recipes.autoencoder.generate import GenerateOptions, generate
@@ -29,6 +30,8 @@ from regard.recipes.settings import Settings, read_settings
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
+
+NEXT: dict[Form, str] = {"images": "sheet.png", "rows": "samples.csv", "points": "samples.npz"}
 
 
 class AutoencoderRecipe(Recipe):
@@ -98,7 +101,8 @@ class AutoencoderRecipe(Recipe):
         return describe_data(info.path, format_count(info.rows, job.examples), shape, splits, code)
 
     def next_command(self, run: Run) -> str:
-        return f"regard generate {run.quoted} --count 64 --out sheet.png"
+        out = NEXT[run.section(InputsInfo, "corpus").form]
+        return f"regard generate {run.quoted} --count 64 --out {out}"
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
         """Pillow's images, and arrays of bytes."""

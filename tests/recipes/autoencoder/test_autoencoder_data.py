@@ -1,0 +1,159 @@
+"""What a path holds becomes inputs: images with labels or without, rows of tables, point clouds."""
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.data.splits import TEST, TRAIN, VALIDATION
+from regard.errors import RegardError
+from regard.recipes.autoencoder.dataset import InputsConfig, find_form
+from regard.recipes.autoencoder.defaults import defaults
+from regard.recipes.autoencoder.read_inputs import read_inputs, read_other_inputs
+
+
+@pytest.fixture
+def read(tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    return lambda **config: read_inputs(InputsConfig(**config), seed=0, cache=cache)
+
+
+def write_images(folder, count=6, shade=100):
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(count):
+        Image.fromarray(np.full((8, 8), shade + i, dtype=np.uint8)).save(folder / f"{i}.png")
+
+
+def write_table(path, rows, names=("a", "b", "label")):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+    return str(path)
+
+
+def test_images_need_no_labels_and_no_folders_of_classes(tmp_path, read):
+    write_images(tmp_path / "loose")
+    found = read(path=str(tmp_path / "loose"))
+    assert (found.form, found.shape, found.labels, len(found)) == ("images", (1, 8, 8), (), 6)
+    write_images(tmp_path / "named" / "cats")
+    write_images(tmp_path / "named" / "dogs")
+    assert read(path=str(tmp_path / "named")).labels == ("cats", "dogs")
+    write_images(tmp_path / "cut" / "train")
+    write_images(tmp_path / "cut" / "test", 2)
+    found = read(path=str(tmp_path / "cut"), validation=0.0)
+    assert (len(found.rows(TRAIN)), len(found.rows(TEST)), found.labels) == (6, 2, ())
+
+
+@pytest.mark.parametrize("names", [("images",), ("x_train", "x_val", "x_test"), ("train_images",)])
+def test_arrays_without_labels_have_the_splits_of_their_names(tmp_path, read, names):
+    held = {name: np.full((4, 8, 8), i, dtype=np.uint8) for i, name in enumerate(names)}
+    np.savez(tmp_path / "a.npz", **held)
+    found = read(path=str(tmp_path / "a.npz"), validation=0.0)
+    assert found.labels == () and len(found) == 4 * len(names)
+    if len(names) == 3:
+        assert [len(found.rows(split)) for split in (TRAIN, VALIDATION, TEST)] == [4, 4, 4]
+        assert (found.take(found.rows(TEST)).tokens == 2).all()
+
+
+def test_an_npz_with_labels_keeps_them_and_two_axes_are_rows(tmp_path, read):
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 8, 8), dtype=np.uint8), y=np.array([3, 3, 7, 7]))
+    assert read(path=str(tmp_path / "a.npz"), validation=0.0).labels == ("3", "7")
+    np.savez(tmp_path / "b.npz", x=np.random.default_rng(0).normal(size=(9, 5)))
+    found = read(path=str(tmp_path / "b.npz"))
+    assert (found.form, found.shape) == ("rows", (5,))
+
+
+def test_a_table_of_paths_lists_images_and_one_of_numbers_holds_rows(tmp_path, read):
+    write_images(tmp_path / "some")
+    paths = write_table(tmp_path / "p.csv", [(f"some/{i}.png",) for i in range(4)], ["file"])
+    assert find_form(paths) == "images" and len(read(path=paths)) == 4
+    rows = write_table(tmp_path / "n.csv", [(i, 2 * i + 1, "ab"[i % 2]) for i in range(10)])
+    found = read(path=rows, validation=0.0)
+    assert (found.form, found.columns, found.labels) == ("rows", ("a", "b"), ("a", "b"))
+    x = found.take(found.rows(TRAIN)).tokens
+    assert abs(float(x.mean())) < 1e-6 and float(x.std(0, correction=0).mean()) == pytest.approx(1)
+    assert read(path=rows, columns="b").columns == ("b",)
+
+
+def test_zeros_and_ones_are_left_as_they_are_and_have_a_bernoulli(tmp_path, read):
+    rows = write_table(tmp_path / "n.csv", [(i % 2, i % 3 == 0) for i in range(10)], ["a", "b"])
+    text = (tmp_path / "n.csv").read_text().replace("True", "1").replace("False", "0")
+    (tmp_path / "n.csv").write_text(text)
+    found = read(path=rows)
+    assert set(found.take(np.arange(10)).tokens.flatten().tolist()) == {0.0, 1.0}
+    assert defaults(rows).model.likelihood == "bernoulli"
+
+
+def test_a_column_that_never_changes_does_not_divide_by_nothing(tmp_path, read):
+    rows = write_table(tmp_path / "n.csv", [(i, 5) for i in range(10)], ["a", "b"])
+    assert np.isfinite(read(path=rows).take(np.arange(10)).tokens.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "rows, words",
+    [
+        ([(1, "x"), (2, 3)], ["line 2", "'x'", "'b'", "--data.columns"]),
+        ([(1, 2), (1, "")], ["line 3", "'b'"]),
+        ([(1, 2), (1, "inf")], ["line 3", "inf", "'b'"]),
+        ([], ["no rows"]),
+        ([(1, 2)], ["1 rows", "two"]),
+    ],
+)
+def test_a_table_that_is_not_numbers_says_where(tmp_path, read, rows, words):
+    path = write_table(tmp_path / "n.csv", rows, ["a", "b"])
+    with pytest.raises(RegardError) as error:
+        read(path=path, validation=0.0)
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_point_clouds_have_one_size_and_lie_around_the_origin(tmp_path, read):
+    for name, count in (("a", 40), ("b", 5)):
+        (tmp_path / "clouds" / name).mkdir(parents=True)
+        for i in range(3):
+            cloud = np.random.default_rng(i).normal(5, 2, size=(count, 3))
+            np.save(tmp_path / "clouds" / name / f"{i}.npy", cloud)
+    found = read(path=str(tmp_path / "clouds"), points=16)
+    assert (found.form, found.shape, found.labels) == ("points", (16, 3), ("a", "b"))
+    x = found.take(np.arange(6)).tokens
+    assert float(x.mean(1).abs().max()) < 1e-5 and float(x.norm(dim=-1).max()) == pytest.approx(1)
+    assert defaults(str(tmp_path / "clouds")).model.body == "set"
+
+
+def test_other_data_is_read_as_the_first_was(tmp_path, read):
+    path = write_table(tmp_path / "n.csv", [(i, i * i) for i in range(10)], ["a", "b"])
+    first = read(path=path, validation=0.0)
+    other = write_table(tmp_path / "o.csv", [(7, 49, 0), (8, 64, 0)], ["b", "a", "c"])
+    found, rows = read_other_inputs(InputsConfig(path=other), first.info, cache=tmp_path)
+    again = found.take(rows).tokens.numpy() * np.array(first.scale) + np.array(first.centre)
+    np.testing.assert_allclose(again, [(49, 7), (64, 8)], rtol=1e-5)
+    write_images(tmp_path / "loose")
+    with pytest.raises(RegardError, match="images.*rows"):
+        read_other_inputs(InputsConfig(path=str(tmp_path / "loose")), first.info, cache=tmp_path)
+
+
+def test_the_likelihood_suits_the_data(tmp_path):
+    draw = np.random.default_rng(0)
+    grey = draw.integers(0, 256, size=(9, 8, 8)).astype(np.uint8)
+    white = (grey > 128).astype(np.uint8) * 255
+    faint = np.where(draw.random(grey.shape) < 0.1, grey, white)
+    for name, pixels in (("grey", grey), ("white", white), ("faint", faint)):
+        np.savez(tmp_path / f"{name}.npz", x=pixels)
+    asked = lambda name, kind=None, **early: defaults(str(tmp_path / f"{name}.npz"), kind, early)  # noqa: E731
+    assert (asked("grey").model.likelihood, asked("grey").data.binarise) == ("discretised", "none")
+    assert (asked("white").model.likelihood, asked("white").data.binarise) == ("bernoulli", "none")
+    assert (asked("faint").model.likelihood, asked("faint").data.binarise) == ("bernoulli", "dynamic")
+    assert asked("grey", "denoising").model.likelihood == "gaussian"
+    forced = asked("grey", **{"data.binarise": "threshold"})
+    assert (forced.model.likelihood, forced.data.binarise) == ("bernoulli", "threshold")
+    assert asked("faint", **{"data.binarise": "none"}).model.likelihood == "discretised"
+    assert asked("grey", **{"data.size": 100}).model.body == "conv"
+    assert asked("grey", **{"model.body": "vit"}).model.body == "vit"
+
+
+@pytest.mark.parametrize("name", ["empty", "text.txt", "gone"])
+def test_what_is_none_of_these_is_told(tmp_path, read, name):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("hello")
+    with pytest.raises((RegardError, FileNotFoundError), match=name):
+        read(path=str(tmp_path / name))
