@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 SPACE = 3  # numbers of a code that are still seen as they are
-FARTHEST = 1e6
+FARTHEST = 1e6  # from 0 that a number of a code may be
+MOST = 2**21  # numbers of all codes by which principal components are found: of more, some codes are taken
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,7 +40,8 @@ def find_plane(codes: Tensor) -> Plane:
     middle = exact.mean(0) if len(exact) else exact.new_zeros(d)
     if len(exact) < 2:
         return Plane(middle=middle.float(), axes=torch.eye(d)[:, :2], names=("z1", "z2"))
-    _, sizes, directions = torch.linalg.svd(exact - middle, full_matrices=True)
+    step = min(len(exact) // 2, exact.numel() // MOST)  # two codes at least
+    _, sizes, directions = torch.linalg.svd(exact[:: max(1, step)] - middle, full_matrices=False)
     share = sizes.square() / sizes.square().sum().clamp_min(1e-30)
     return Plane(
         middle=middle.float(),

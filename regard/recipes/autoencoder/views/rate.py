@@ -15,6 +15,8 @@ from regard.runs.run import Run
 if TYPE_CHECKING:
     from regard.look.scene import Scene
 
+SHOWN = 64  # dimensions, those that say most
+
 
 class RateView(View):
     """What the code costs, what it loses, and the part that each dimension has in it."""
@@ -54,7 +56,7 @@ class RateView(View):
                     "variance": pack.round_digits(float(codes.variance[i])),
                     "active": bool(codes.active[i]),
                 }
-                for i in codes.order
+                for i in codes.order[:SHOWN]
             ],
             "steps": [] if scene.run is None else by_step(scene.run),
         }

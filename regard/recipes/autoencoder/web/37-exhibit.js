@@ -17,8 +17,7 @@ class Exhibit {
 
   async load() {
     if (this.data.sheet) {
-      this.image = make("img", { src: safeImage(this.data.sheet.picture) });
-      await this.image.decode();
+      this.image = await loadedImage(this.data.sheet.picture);
     } else if (!this.numbers) {
       this.numbers = floatsOf(await unpacked(this.data.numbers.data));
     }
@@ -55,6 +54,13 @@ class Exhibit {
     canvas.getContext("2d").drawImage(this.image, left, top, w, h, 0, 0, w, h);
     return canvas;
   }
+}
+
+function loadedImage(address) {
+  return new Promise((resolve, reject) => {
+    const image = make("img", { onload: () => resolve(image), onerror: () => reject(new Error("an image of this page cannot be read")) });
+    image.src = safeImage(address);
+  });
 }
 
 // ---- rows of a table

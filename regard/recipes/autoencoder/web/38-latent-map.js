@@ -22,7 +22,7 @@ class LatentMap {
     this.legend = make("div", { class: "legend" });
     this.element = make("div", { class: "latent-map-figure" }, this.readout, this.frame, this.legend);
     this.camera = new Camera(false);
-    this.backgroundShown = false;
+    this.drawn = "points";  // or "inputs", small at their codes, or "decoded", below the points
   }
 
   get count() {
@@ -138,22 +138,36 @@ class LatentMap {
     const { width, height } = this.size;
     const style = getComputedStyle(this.frame);
     context.clearRect(0, 0, width, height);
-    if (this.backgroundShown) this.paintBackground(context);
+    if (this.drawn === "decoded") this.paintBackground(context);
     this.paintAxes(context, style);
     const radius = this.count > 400 ? 2.6 : 4;
     for (let k = 0; k < this.count; k++) {
-      context.globalAlpha = this.lit !== null && this.held.classes[k] !== this.lit ? 0.1 : 0.85;
+      const inputs = this.drawn === "inputs";
+      context.globalAlpha = this.lit !== null && this.held.classes[k] !== this.lit ? 0.1 : inputs ? 1 : 0.85;
       context.fillStyle = css(this.colour(k));
+      if (inputs && this.thumbs.has(k)) {
+        this.paintInput(context, k);
+        continue;
+      }
       context.beginPath();
       context.arc(this.seen.x[k], this.seen.y[k], radius, 0, 7);
       context.fill();
-      if (this.backgroundShown) {
+      if (this.drawn === "decoded") {
         context.strokeStyle = "#0008";
         context.lineWidth = 0.7;
         context.stroke();
       }
     }
     context.globalAlpha = 1;
+  }
+
+  // an input in a frame of the colour of its label
+  paintInput(context, k) {
+    const half = Math.max(9, Math.min(16, this.size.width / 40));
+    const [x, y] = [this.seen.x[k] - half, this.seen.y[k] - half];
+    context.fillRect(x - 1.5, y - 1.5, 2 * half + 3, 2 * half + 3);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(this.shown.image, ...this.shown.cell(this.thumbs.get(k)), x, y, 2 * half, 2 * half);
   }
 
   // what is decoded at each field of the map

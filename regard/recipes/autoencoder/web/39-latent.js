@@ -12,10 +12,10 @@ view("latent", "Latent space", (part, place, here) => {
   let [waiting, newest] = [null, part.here.code];
 
   const asker = new LatestQuestion((question) => answered({ record, view: "latent", ...question }, "/api/ask"), (found, problem) => {
-    if (here.closed) return;
+    if (here.closed) return null;
     error.hidden = !problem;
-    if (problem) error.textContent = problem.message;
-    else heard(found);
+    error.textContent = problem?.message ?? "";
+    return problem ? null : heard(found);
   });
 
   async function heard({ code, place: where, decoded, row }) {
@@ -90,8 +90,9 @@ view("latent", "Latent space", (part, place, here) => {
     turned: () => live && renewStrips(),
   });
 
-  const background = () => toggle("show what is decoded everywhere", map.backgroundShown, (down) => {
-    map.backgroundShown = down;
+  const ways = [["points", "points"], ...(part.held ? [["inputs", "inputs"]] : []), ...(part.grid ? [["decoded", "what is decoded everywhere"]] : [])];
+  const drawn = () => choice("what the map shows", ways, map.drawn, (way) => {
+    map.drawn = way;
     map.paint();
   });
   const controls = make("div", { class: "controls" });
@@ -100,7 +101,7 @@ view("latent", "Latent space", (part, place, here) => {
   Promise.all([map.load(), preview.load(), dimensions.load()]).then(() => {
     if (here.closed) return;
     (part.held?.thumbs ?? []).forEach((row, k) => originals.set(row, k));
-    refill(controls, part.grid && part.inputs.form === "images" ? background() : null,
+    refill(controls, part.axes.length < 3 && part.inputs.form === "images" ? drawn() : null,
       make("span", { class: "hint" }, latentHint(part, live)));
     performance.mark("regard:interactive");
   });
@@ -139,7 +140,7 @@ class LatestQuestion {
         const found = await this.asked(now);
         await this.heard({ row: null, ...found, ...beside }, null);
       } catch (problem) {
-        this.heard(null, problem);
+        await this.heard(null, problem);
       }
     }
     this.busy = false;

@@ -1,7 +1,5 @@
 // Rate and distortion, and the part that each dimension of a code has in the rate.
 
-const DIMENSIONS_SHOWN = 64;
-
 view("rate", (part) => (part.variational ? "Rate and distortion" : "Dimensions"), (part, place, here) => {
   const { rate, distortion, active, latent, numbers } = part;
   const figures = [
@@ -11,9 +9,8 @@ view("rate", (part) => (part.variational ? "Rate and distortion" : "Dimensions")
     rate === null ? null : ["−ELBO", number((rate + distortion) / (numbers * Math.LN2), 3), "bits a number"],
     ["active units", `${active} of ${latent}`, "variance of the mean above 0.01"],
   ].filter(Boolean);
-  const [words] = [rateWords(part)];
   refill(place, make("div", { class: "title-line" }, make("h2", {}, titleOf(part)), make("p", { class: "facts" }, `${whole(part.of)} inputs of the ${part.split} split`)),
-    make("p", { class: "sentence" }, words),
+    make("p", { class: "sentence" }, rateWords(part)),
     make("dl", { class: "rate-figures" }, figures.map(([name, said, unit]) => make("div", {}, make("dt", {}, name), make("dd", {}, make("strong", {}, said), ` ${unit}`)))),
     make("div", { class: "outcome-columns" }, dimensionBars(part), part.steps.length ? rateBySteps(part.steps, here) : null));
   performance.mark("regard:interactive");
@@ -30,13 +27,12 @@ function rateWords({ variational, likelihood, beta }) {
 function dimensionBars({ dimensions, variational, latent }) {
   const value = ({ kl, variance }) => Math.max(0, (variational ? kl : variance) ?? 0);
   const most = Math.max(1e-9, ...dimensions.map(value));
-  const shownOnes = dimensions.slice(0, DIMENSIONS_SHOWN);
-  const rows = shownOnes.map((each) => make("div", { class: each.active ? "bar-row" : "bar-row unused", role: "listitem" },
+  const rows = dimensions.map((each) => make("div", { class: each.active ? "bar-row" : "bar-row unused", role: "listitem" },
     make("span", { class: "bar-label" }, `z${each.number + 1}`),
     make("span", { class: "tracks" }, make("span", { class: "track" }, make("span", { class: "fill", style: `width: ${(100 * value(each)) / most}%` }))),
     make("span", { class: "bar-figure" }, three(value(each)), each.active ? null : make("span", { class: "quiet" }, "not used"))));
-  const rest = latent - shownOnes.length;
-  const more = rest > 0 ? make("p", { class: "sentence" }, `${whole(rest)} more are below ${three(value(shownOnes.at(-1)))}.`) : null;
+  const rest = latent - dimensions.length;
+  const more = rest > 0 ? make("p", { class: "sentence" }, `${whole(rest)} more are at most ${three(value(dimensions.at(-1)))}.`) : null;
   return make("section", {}, make("h2", {}, variational ? "KL by dimension, in nats" : "Variance by dimension"), make("div", { class: "bars", role: "list" }, rows), more);
 }
 
