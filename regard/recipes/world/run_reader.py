@@ -88,7 +88,7 @@ class EpisodeReader(Reader):
         numbers = np.unique(store.all.of[rows])
         names = tuple(f"episode {number + 1:,}" for number in numbers)
         found = self._make(store.all.take(rows), names, ())
-        return replace(found, held=held).choose(len(names) - 1)
+        return replace(found, origin="held out" if held else "learned from").choose(len(names) - 1)
 
     def _open_store(self, data: WorldDataConfig) -> EpisodeStore:
         if self.info.environment is None:

@@ -269,6 +269,8 @@ def test_a_page_of_a_run_has_all_views_and_its_format_names_them(run):
     assert found["rivals"][1]["points"] == [
         [k, pytest.approx(error, rel=1e-3)] for k, error in errors.items()
     ]
+    assert found["origin"] == "held out"
+    assert session.reader.read(str(episodes_folder(run) / "round-000.npz")).origin is None
     other = session.show({"episode": 0, "actions": [2, 1]})
     assert next(each for each in other["views"] if each["view"] == "episode")["changes"] == [[2, 1]]
     assert len(session.latest().given.notes) == len(given.notes)
