@@ -89,7 +89,9 @@ class Process:
                 )
             found = json.loads(self.connection.recv_bytes())
         except (EOFError, ConnectionResetError) as error:
-            code = self.process.wait(ENDS)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(ENDS)
+            code = self.process.returncode
             raise RegardError(
                 f"the process of the environment {self.name} ended by itself, with code {code}; what it wrote is above"
             ) from error

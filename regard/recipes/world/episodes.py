@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -101,7 +102,7 @@ def write_episodes(path: files.PathLike, episodes: Episodes, spaces: Spaces) -> 
     """Write an .npz file as `read_episodes` reads it, whole or not at all. Where only a part of an observation is
     seen, only that part is written, and `observed` says which."""
     buffer = io.BytesIO()
-    found = {
+    found: dict[str, Any] = {
         "observations": episodes.observations,
         "actions": spaces.decode(episodes.actions),
         "rewards": episodes.rewards,

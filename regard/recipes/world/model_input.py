@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ class EpisodeInput(ModelInput):
     names: tuple[str, ...]  # of them
     chosen: int  # which of them is shown
     about: tuple[str, ...] = ()  # notes on all of them
-    held: bool = False  # were they held out of training?
+    origin: Literal["held out", "learned from"] | None = None  # of a run's own; None: somebody gave them
     changes: Mapping[int, Array] = field(
         default_factory=dict
     )  # step -> another action, as the model takes it

@@ -174,8 +174,8 @@ def _check_parts(found: dict[str, Array], path: str) -> None:
             row = int(np.flatnonzero(~np.isfinite(value).reshape(len(value), -1).all(1))[0])
             raise RegardError(f"{path}: {name} of step {row:,} holds NaN or infinity; leave that episode out")
     for name in ("observations", "following", "actions"):
-        if name in found and found[name].ndim == 1:
-            found[name] = found[name][:, None] if name != "actions" else found[name]
+        if name in found and found[name].ndim == 1 and name != "actions":
+            found[name] = found[name][:, None]
         if name in found and found[name].ndim > 2:
             raise RegardError(
                 f"{path}: {name} must be a vector for each step, got shape {found[name].shape}; flatten them, or "

@@ -16,7 +16,7 @@ from regard.look.reader import GONE, Control, Reader, at_path
 from regard.models.world_model import WorldModel
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.model_input import EpisodeInput
-from regard.recipes.world.read_episodes import SUFFIXES, find_files, read_episodes
+from regard.recipes.world.read_episodes import find_files, read_episodes
 from regard.recipes.world.settings import WorldDataConfig, WorldInfo, WorldTrainConfig
 from regard.recipes.world.store import EpisodeStore
 from regard.recipes.world.views.changed_actions import ACTIONS, read_changes
@@ -30,7 +30,7 @@ FILE = Control(
     name="file",
     type="file",
     label="episodes",
-    accept=",".join(SUFFIXES),
+    accept=".npz,.csv",  # bytes without a name say no more than that
     example="application/octet-stream",
 )
 EPISODE = Control(name="episode", type="number", label="episode")
@@ -88,7 +88,7 @@ class EpisodeReader(Reader):
         numbers = np.unique(store.all.of[rows])
         names = tuple(f"episode {number + 1:,}" for number in numbers)
         found = self._make(store.all.take(rows), names, ())
-        return replace(found, held=held).choose(len(names) - 1)
+        return replace(found, origin="held out" if held else "learned from").choose(len(names) - 1)
 
     def _open_store(self, data: WorldDataConfig) -> EpisodeStore:
         if self.info.environment is None:

@@ -23,7 +23,7 @@ class WorldDataConfig:
     real_steps: int = 1500  # steps in the environment in all, random ones included
     rounds: int = 3  # each acts in the environment for its share of the real steps; the first one at random
     environments: int = 1  # environments that are acted in at the same time
-    processes: int = 1  # that they are spread over
+    processes: int = 1  # processes that they are spread over
     timeout: float = 60.0  # seconds after which an environment that gives no answer is said to hang
     # which numbers of an observation are seen, counted from 0: 0 2 hides the velocities of CartPole; none: all
     observed: tuple[int, ...] = ()

@@ -127,7 +127,8 @@ def test_a_narrow_page_has_everything_in_sight(browser, cart, scheme):
         assert shown.locator(".tick").count() > 4 and shown.evaluate(cut) == 0
 
 
-def test_a_changed_action_changes_the_future(browser, live):
+def test_a_changed_action_changes_the_future(browser, live, tmp_path):
+    (tmp_path / "other.npz").write_bytes(b"PK")
     with (
         running(live) as address,
         watched(browser, allowed=address.partition("?")[0]) as shown,
@@ -148,6 +149,12 @@ def test_a_changed_action_changes_the_future(browser, live):
         texts = said(shown, "position").split()
         assert texts[texts.index("taken") + 1] != texts[texts.index("imagined") + 1]
         editor.get_by_role("button", name="take back the change").click()
+        eventually(shown, lambda: live.latest().given.changes, {})
+        eventually(shown, lambda: editor.get_by_role("button").count(), 2)
+        other.click()
+        editor.get_by_role("button", name="take back the change").wait_for()
+        # another file is looked at as it is
+        shown.locator("input[type=file]").set_input_files(tmp_path / "other.npz")
         eventually(shown, lambda: live.latest().given.changes, {})
         shown.locator(".view-episode .picker select").select_option("1")
         eventually(shown, lambda: plain(shown.locator(".answer").inner_text()), "episode 2")

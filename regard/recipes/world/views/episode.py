@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 HORIZON = 50  # steps of a future
 NUMBERS = 8  # of an observation that are shown
 BYTES = 400_000  # that the futures of one kind may take, before they are packed
+MEMORY = 2**26  # bytes that they may take while they are imagined
 LISTED = 500  # episodes that can be chosen
 
 
@@ -63,8 +64,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
     if drawing is not None:
         drawing = {"name": drawing["name"], "at": [shown.index(each) for each in drawing["at"]]}
     n = len(episode)
-    size = 3 * 2 * (HORIZON + 1) * len(shown)  # bytes of one future
-    starts = np.arange(0, n, max(1, -(-n * size // BYTES)))
+    starts = _starts(n, len(shown), len(names), model.config.ensemble)
     kinds: dict[str, Start] = {"taken": as_taken(model, episode, HORIZON)}
     if given.learned:
         kinds["policy"] = as_policy(model)
@@ -103,6 +103,13 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
         "episodes": list(given.names[:LISTED]),
         "number": given.chosen,
     }
+
+
+def _starts(n: int, shown: int, observations: int, heads: int) -> Array:
+    """The steps from which it is imagined: every one, or every second, third, ..."""
+    packed = n * (HORIZON + 1) * 3 * 2 * shown  # mean, lowest and highest in half precision
+    whole = n * (HORIZON + 1) * 4 * (3 + heads) * observations
+    return np.arange(0, n, max(1, -(-packed // BYTES), -(-whole // MEMORY)))
 
 
 def _change(model: WorldModel, given: EpisodeInput, starts: Array, taken: Futures) -> Futures:

@@ -44,7 +44,7 @@ class HorizonsView(View):
             "rivals": rivals,
             "episodes": len(given.episodes.starts),
             "moments": STARTS,
-            "held": given.held,
+            "origin": given.origin,
         }
 
 

@@ -62,8 +62,4 @@ def _end(run: Run) -> dict[str, Any] | None:
     if not found:
         return None
     last = found[-1]
-    return {
-        "mean": round_digits(float(last["return"])),
-        "error": round_digits(float(last.get("standard error", 0.0))),
-        "count": last.get("count"),
-    }
+    return {"mean": round_digits(float(last["return"])), "count": last.get("count")}

@@ -3,7 +3,8 @@
 view("horizons", "Error by horizon", (part, place, here) => {
   const colours = [5, 2, 7];
   const series = part.rivals.map(({ name, points }, k) => ({ name, points, colour: () => css(ofHead(dark() && k === 2 ? 4 : colours[k])), dots: true, width: 2 }));
-  const where = `${whole(part.episodes)} ${part.held ? "held-out " : ""}episode${part.episodes === 1 ? "" : "s"}`;
+  const many = `${whole(part.episodes)} episode${part.episodes === 1 ? "" : "s"}`;
+  const where = many + ({ "held out": ", held out of training,", "learned from": " that it learned from" }[part.origin] ?? "");
   const horizons = part.rivals[0].points.map(([k]) => k);
   const row = ({ name, points }) => make("tr", {}, make("th", { scope: "row" }, name), points.map(([, error]) => make("td", { class: "figure" }, three(error))));
   refill(place, make("h2", {}, "Error after k steps"),
