@@ -21,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def errors(results: Results, tiny: bool) -> None:
     n = 128 if tiny else 1024
-    for data, (q, k, v) in inputs_by_kind(n, tiny).items():
+    for data, (q, k, v) in inputs_by_kind(n, tiny):
         squared = (q + k).square().sum(-1).mean().item() / math.sqrt(q.shape[-1])
         for name, settings in SETTINGS.items():
             for setting in settings[:2] if tiny else settings:
@@ -62,14 +62,16 @@ def errors(results: Results, tiny: bool) -> None:
                 results.add(**what, error=round(statistics.mean(found), 4), norm=round(squared, 2))
 
 
-def inputs_by_kind(n: int, tiny: bool) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
+def inputs_by_kind(n: int, tiny: bool) -> Iterator[tuple[str, tuple[Tensor, Tensor, Tensor]]]:
     """Queries, keys and values: random ones of unit variance, the same at the length where ‖x + y‖² is 2, and those of a
     decoder that was trained for a while on Python's standard library."""
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, HEADS, n, CHANNELS, generator=random, dtype=torch.float64) for _ in range(3))
     length = math.sqrt(math.sqrt(CHANNELS))  # ‖q·c^(−¼)‖ = 1
     normed = [x / x.norm(dim=-1, keepdim=True) * length for x in (q, k)]
-    return {"random": (q, k, v), "normed": (normed[0], normed[1], v), "trained": trained_inputs(n, tiny)}
+    yield "random", (q, k, v)
+    yield "normed", (normed[0], normed[1], v)
+    yield "trained", trained_inputs(n, tiny)
 
 
 def trained_inputs(n: int, tiny: bool) -> tuple[Tensor, Tensor, Tensor]:

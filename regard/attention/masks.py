@@ -188,7 +188,7 @@ class BigBird(Mask):
 def _blocks_of(side: Side, block: int) -> tuple[Tensor, Tensor]:
     """The blocks in which consecutive tokens are, and which of them each token is in."""
     places = torch.div(side.index() + side.first, block, rounding_mode="floor")
-    return torch.unique_consecutive(places, return_inverse=True)  # type: ignore[no-any-return]
+    return torch.unique_consecutive(places, return_inverse=True)
 
 
 def _scramble(x: Any, seed: int, draw: int) -> Any:

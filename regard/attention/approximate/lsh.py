@@ -105,12 +105,11 @@ class LSH(Approximation):
             q, v = q.to(wide), v.to(wide)
             k = keys_of(q)
             buckets = self.hash(k.detach())
-            if cache is None:
-                meeting = self.meet(buckets, where, real, causal)
-                out = SortedAttention.apply(q, k, v, meeting)
-            else:
-                out = self._step(q, k, v, buckets, where, real, cache, causal)
-            if tap.listeners and cache is None:
+            if cache is not None:
+                return self._step(q, k, v, buckets, where, real, cache, causal).to(dtype)
+            meeting = self.meet(buckets, where, real, causal)
+            out: Tensor = SortedAttention.apply(q, k, v, meeting)
+            if tap.listeners:
                 tap.tell(tap.Implied(q, k, v, out, self.name, self.implied, meeting.weigh))
         return out.to(dtype)
 
