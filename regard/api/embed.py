@@ -38,4 +38,4 @@ def embed(
 
 def _save(part: Path, arrays: dict[str, Array]) -> None:
     with open(part, "wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+        np.savez(file, allow_pickle=False, **arrays)

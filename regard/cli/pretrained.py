@@ -9,7 +9,7 @@ from regard.errors import RegardError
 
 @command(
     "import PATH --out RUN",
-    "weights of others as a run: a Hugging Face directory or a GGUF file",
+    "weights of others (Hugging Face, GGUF) as a run",
     "regard import SmolLM2-135M --out runs/smollm",
     "regard import model.gguf --out runs/model",
 )
@@ -36,7 +36,7 @@ def import_weights(words: list[str]) -> int:
 
 @command(
     "export RUN --to hf --out DIR",
-    "the model of a run as a Hugging Face directory, with its tokenizer",
+    "the model of a run as a Hugging Face directory",
     "regard export runs/text --to hf --out mine",
 )
 def export(words: list[str]) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard import files
 from regard.errors import RegardError
 from regard.pretrained.families import FAMILIES
+from regard.pretrained.family import translate
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.gguf_file import GGUFFile
 from regard.pretrained.gguf_tokenizer import read_tokenizer
@@ -66,10 +67,8 @@ def read_gguf(path: files.PathLike) -> Pretrained:
     plain = _configuration(file, architecture)
     family = FAMILIES[architecture]
     theirs = ForeignConfig(plain, str(path))
-    config = family.read(theirs, "tokens")
-    theirs.finish()
-    tensors = _tensors(file, architecture, config)
-    state, left_out = family.names(config).read(tensors, str(path))
+    config, names = translate(family, theirs, "tokens")
+    state, left_out = names.read(_tensors(file, architecture, config), str(path))
     tokenizer, notes = read_tokenizer(file.facts)
     types = sorted({stored.kind.name for stored in file.tensors.values()})
     found = Pretrained(

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard import files
 from regard.errors import RegardError, did_you_mean
 from regard.pretrained.families import FAMILIES
-from regard.pretrained.family import Family
+from regard.pretrained.family import Family, translate
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.labels import read_labels
 from regard.pretrained.names import Names
@@ -45,9 +45,7 @@ def read_directory(path: files.PathLike) -> Pretrained:
     family, predicts = find_family(plain, path)
     tensors = _read_tensors(path)
     theirs = ForeignConfig(plain, str(path / "config.json"), tensors)
-    config = family.read(theirs, predicts)
-    theirs.finish()
-    names = family.names(config)
+    config, names = translate(family, theirs, predicts)
     state, left_out = names.read(tensors, str(path))
     notes = []
     if left_out:

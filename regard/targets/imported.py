@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from safetensors.torch import save
 
 from regard import files, registry
 from regard.config import to_dict
+from regard.data.cache import MOST_BYTES, make_private
 from regard.data.subwords import FRAMED, Subwords
 from regard.errors import RegardError
 from regard.pretrained.open import is_foreign, read_pretrained
@@ -24,16 +26,38 @@ from regard.runs.run import Run, check_free
 
 Place = str | os.PathLike[str]
 NAMED = 40  # characters of a name in the cache
+FORMAT = 1  # of an import; raised when the same files become another run
 
 
 def open_run(path: Place) -> Run:
     """The run in a folder; weights of others are imported to the cache first, once."""
     if not is_foreign(path):
         return Run.open(path)
-    folder = cache_folder() / "imported" / _name_of(Path(path))
+    folder = make_private(cache_folder() / "imported") / _name_of(Path(path))
     if not Run.exists(folder):
-        import_weights(path, folder)
+        try:
+            import_weights(path, folder)
+        except OSError:
+            if not Run.exists(folder):  # else another process was sooner
+                raise
+        _drop_unused(folder)
+    with suppress(OSError):
+        os.utime(folder / "config.json")  # used now
     return Run.open(folder)
+
+
+def _drop_unused(latest: Path) -> None:
+    """Remove imports that were used longest ago until the rest fits; the newest always stays."""
+    entries = []
+    for folder in latest.parent.iterdir():
+        with suppress(OSError):
+            used, size = (folder / "config.json").stat(), (folder / "model.safetensors").stat().st_size
+            entries.append((used.st_mtime_ns, size, folder))
+    total = sum(size for _, size, _ in entries)
+    for _, size, folder in sorted(entries):
+        if total > MOST_BYTES and folder != latest:
+            total -= size
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def import_weights(path: Place, out: Place) -> tuple[Run, Pretrained]:
@@ -90,7 +114,7 @@ def _checked_tokenizer(found: Pretrained) -> dict[str, Any]:
 def _name_of(path: Path) -> str:
     """The name of an import in the cache: another one when a file of it has changed."""
     path = path.resolve()
-    told = [str(path)]
+    told = [str(path), str(FORMAT)]
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         status = file.stat()
         told.append(f"{file.name} {status.st_size} {status.st_mtime_ns}")

@@ -314,6 +314,23 @@ def test_gguf_is_a_target_too(decoder, tmp_path, capsys):
     assert "causality" in capsys.readouterr().out
 
 
+def test_the_cache_drops_what_was_used_longest_ago(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    sizes = SIZES | {"vocab_size": 30, "num_hidden_layers": 1}
+    for i in range(3):
+        save_random("LlamaForCausalLM", sizes, tmp_path / f"m{i}", seed=i)
+    first = open_run(tmp_path / "m0")
+    size = first.model_file.stat().st_size
+    monkeypatch.setattr("regard.targets.imported.MOST_BYTES", int(2.5 * size))
+    open_run(tmp_path / "m1")
+    open_run(tmp_path / "m0")
+    open_run(tmp_path / "m2")
+    left = sorted(each.name[:2] for each in (tmp_path / "cache" / "imported").iterdir())
+    assert left == ["m0", "m2"]
+    (tmp_path / "m0" / "config.json").write_text((tmp_path / "m0" / "config.json").read_text() + " ")
+    assert open_run(tmp_path / "m0").path != first.path  # a changed file is another import
+
+
 # ── what cannot be represented
 
 
