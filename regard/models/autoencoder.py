@@ -138,6 +138,8 @@ class Autoencoder(nn.Module):
     """
 
     Config: ClassVar[type[Any]] = AutoencoderConfig
+    centre: Tensor | None
+    spread: Tensor | None
     variational: ClassVar[bool] = False  # is there a prior, and a variance of codes?
 
     def __init__(self, config: Any) -> None:

@@ -23,7 +23,7 @@ def linear_cross_entropy(x: Tensor, weight: Tensor, target: Tensor, smoothing: f
     the time, and memory for n·d numbers instead of n·v.
     """
     if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
-        found: Tensor = _LinearCrossEntropy.apply(x, weight, target, smoothing)  # type: ignore[no-untyped-call]
+        found: Tensor = _LinearCrossEntropy.apply(x, weight, target, smoothing)
         return found
     logits = F.linear(x, weight).float()
     return F.cross_entropy(logits, target, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum")
@@ -43,7 +43,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return loss
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         to_x, to_weight = ctx.saved_tensors
         of_x, of_weight = ctx.dtypes

@@ -111,7 +111,7 @@ def _write_clouds(made: Tensor, info: InputsInfo, out: Path, columns: int | None
 
 def _write_arrays(out: Path, **arrays: Array) -> None:
     held = io.BytesIO()
-    np.savez_compressed(held, **arrays)
+    np.savez_compressed(held, allow_pickle=False, **arrays)
     files.write_bytes(out, held.getvalue())
 
 
