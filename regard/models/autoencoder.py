@@ -139,6 +139,8 @@ class Autoencoder(nn.Module):
 
     Config: ClassVar[type[Any]] = AutoencoderConfig
     variational: ClassVar[bool] = False  # is there a prior, and a variance of codes?
+    centre: Tensor | None
+    spread: Tensor | None
 
     def __init__(self, config: Any) -> None:
         super().__init__()

@@ -93,7 +93,7 @@ class RunInputReader(Reader):
             inputs={"x": x},
             pixels="x",
             image=x[0].expand(3, -1, -1) if x.shape[1] == 1 else x[0],
-            grid=patch_grid(*x.shape[-2:], self.patch),
+            grid=patch_grid(x.shape[-2], x.shape[-1], self.patch),
             patch=self.patch,
             piece="part" if self.patch is None else "patch",
             reads="mean" if self.patch is not None else None,
