@@ -141,6 +141,8 @@ class Autoencoder(nn.Module):
     centre: Tensor | None
     spread: Tensor | None
     variational: ClassVar[bool] = False  # is there a prior, and a variance of codes?
+    centre: Tensor | None
+    spread: Tensor | None
 
     def __init__(self, config: Any) -> None:
         super().__init__()

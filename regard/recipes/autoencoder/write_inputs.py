@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from math import ceil, sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -109,7 +110,7 @@ def _write_clouds(made: Tensor, info: InputsInfo, out: Path, columns: int | None
     _write_arrays(out, points=made.numpy())
 
 
-def _write_arrays(out: Path, **arrays: Array) -> None:
+def _write_arrays(out: Path, **arrays: Any) -> None:
     held = io.BytesIO()
     np.savez_compressed(held, allow_pickle=False, **arrays)
     files.write_bytes(out, held.getvalue())

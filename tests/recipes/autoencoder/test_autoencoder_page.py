@@ -206,6 +206,28 @@ def test_what_is_pointed_at_is_decoded_at_once(browser):
         assert next(each for each in asked if "strips" in each)["code"] == pytest.approx(end, abs=0.03)
 
 
+def test_a_click_in_space_decodes_what_is_seen_there(browser):
+    with served(browser, codes_of("points", latent=3)) as (shown, asked, session):
+        latent = part(session.latest().data, "latent")
+        low, high = np.array(latent["low"]), np.array(latent["high"])
+        frame = shown.locator(".latent-map")
+        frame.scroll_into_view_if_needed()
+        box = frame.bounding_box()
+        x, y = 0.08 * box["width"], 0.12 * box["height"]  # far from all codes
+        shown.mouse.click(box["x"] + x, box["y"] + y)
+        eventually(shown, lambda: any("place" in each for each in asked), True)
+        a, b, c = (np.array(asked[0]["place"]) - (low + high) / 2) / ((high - low).max() / 2)
+        yaw, pitch, eye = 0.6, 0.35, 3.2  # as the page begins
+        right, deep = a * np.cos(yaw) - b * np.sin(yaw), a * np.sin(yaw) + b * np.cos(yaw)
+        size = eye / (eye + deep * np.cos(pitch) - c * np.sin(pitch))
+        scale = 0.46 * min(box["width"], box["height"]) * size
+        seen = [
+            box["width"] / 2 + right * scale,
+            box["height"] / 2 - (c * np.cos(pitch) + deep * np.sin(pitch)) * scale,
+        ]
+        assert seen == pytest.approx([x, y], abs=1.0)
+
+
 def test_sliders_change_one_number_each_and_are_paged(browser):
     codes = codes_of("rows", latent=11)
     with served(browser, codes) as (shown, asked, session):

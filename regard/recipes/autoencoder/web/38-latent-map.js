@@ -83,10 +83,13 @@ class LatentMap {
     return this.dims === 1 ? [across] : [across, this.middle(1) - (y - height / 2) / this.scale];
   }
 
-  // of codes with three numbers, within 1 of the middle
+  // of codes with three numbers: half the longest side of the map
+  get radius() {
+    return Math.max(...this.part.axes.map((_, i) => this.part.high[i] - this.part.low[i])) / 2 || 1;
+  }
+
   inSpace(place) {
-    const radius = Math.hypot(...[0, 1, 2].map((i) => (this.part.high[i] - this.part.low[i]) / 2)) || 1;
-    return place.map((value, i) => (value - this.middle(i)) / radius);
+    return place.map((value, i) => (value - this.middle(i)) / this.radius);
   }
 
   project() {
@@ -251,9 +254,9 @@ class LatentMap {
     }
   }
 
-  // in space: one step along each axis, from 0
+  // in space: from 0 along each axis, to 3 σ of the prior if there is one
   paintDirections(context, style) {
-    const step = this.part.variational ? 1 : Math.max(...this.part.axes.map((_, i) => this.part.high[i] - this.part.low[i])) / 6;
+    const step = this.part.variational ? 3 : this.radius / 2;
     const { origin } = this.part;
     const [x, y] = this.seenAt(origin);
     Object.assign(context, { strokeStyle: style.caretColor, fillStyle: style.textDecorationColor, lineWidth: 1, font: "11px system-ui, sans-serif" });
@@ -349,8 +352,7 @@ class LatentMap {
     const deep = depth * Math.cos(pitch) + up * Math.sin(pitch);
     const found = [right * Math.cos(yaw) + deep * Math.sin(yaw), deep * Math.cos(yaw) - right * Math.sin(yaw),
       up * Math.cos(pitch) - depth * Math.sin(pitch)];
-    const radius = Math.hypot(...[0, 1, 2].map((i) => (this.part.high[i] - this.part.low[i]) / 2)) || 1;
-    return found.map((value, i) => value * radius + this.middle(i));
+    return found.map((value, i) => value * this.radius + this.middle(i));
   }
 
   placeOf(row) {
