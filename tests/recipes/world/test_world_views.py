@@ -316,4 +316,5 @@ def test_a_still_is_drawn(tmp_path):
         "value along the imagined episode",
         "error after k steps",
     ]
+    assert titles[5] == "mean attention by steps back" and len(figure.axes[5].lines) == 4
     assert figure.get_suptitle() == "mine: imagined from step 3 on"
