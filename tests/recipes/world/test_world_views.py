@@ -31,6 +31,7 @@ from tests.recipes.world.worlds import input_of, made_episodes, small_world, spa
 
 FEW = OPTIONS | {
     "data.real_steps": 80,
+    "data.validation": 0.5,
     "train.first_steps": 1,
     "train.round_steps": 1,
     "train.world_steps": 1,
@@ -49,6 +50,12 @@ def run(tmp_path_factory):
 def short(monkeypatch):
     """Futures of a few steps say the same, sooner."""
     monkeypatch.setattr(episode_view, "HORIZON", 6)
+
+
+def held_out(run):
+    """Every second episode of all rounds."""
+    count = sum(len(each["points"]) for each in returns(run)["rounds"])
+    return range(1, count, 2)
 
 
 def gather(model, given, **how):
@@ -269,7 +276,7 @@ def test_a_page_of_a_run_has_all_views_and_its_format_names_them(run):
     assert found["rivals"][1]["points"] == [
         [k, pytest.approx(error, rel=1e-3)] for k, error in errors.items()
     ]
-    assert found["origin"] == "held out"
+    assert found["origin"] == "held out" and set(given.names) == {f"episode {k + 1}" for k in held_out(run)}
     assert session.reader.read(str(episodes_folder(run) / "round-000.npz")).origin is None
     other = session.show({"episode": 0, "actions": [2, 1]})
     assert next(each for each in other["views"] if each["view"] == "episode")["changes"] == [[2, 1]]
@@ -309,4 +316,5 @@ def test_a_still_is_drawn(tmp_path):
         "value along the imagined episode",
         "error after k steps",
     ]
+    assert titles[5] == "mean attention by steps back" and len(figure.axes[5].lines) == 4
     assert figure.get_suptitle() == "mine: imagined from step 3 on"

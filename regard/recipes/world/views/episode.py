@@ -49,10 +49,11 @@ class EpisodeView(View):
 
     def still(self, scene: Scene, title: str) -> Any:
         assert isinstance(scene.given, EpisodeInput) and isinstance(scene.model, WorldModel)
-        given, horizons = scene.given, scene.view("horizons")
+        given = scene.given
+        others = {name: scene.view(name) for name in ("horizons", "moments")}
         start, futures = futures_of_still(scene.model, given)
         shown = _most_lively(scene.model, given)
-        return draw_episode(scene.model, given, shown, start, futures, horizons, title)
+        return draw_episode(scene.model, given, shown, start, futures, others, title)
 
 
 def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, Any]:

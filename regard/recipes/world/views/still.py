@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from regard.look import plot
+from regard.look.stills import COLOURS
 from regard.models.world_model import WorldModel
 from regard.recipes.world.model_input import EpisodeInput
 from regard.recipes.world.views.futures import Futures
@@ -24,12 +26,14 @@ def draw_episode(
     shown: Sequence[int],
     start: int,
     futures: Futures,
-    horizons: Mapping[str, Any] | None,
+    others: Mapping[str, Mapping[str, Any] | None],
     title: str,
 ) -> Any:
-    """The figure: a panel for each number of an observation, then the value, then the errors."""
+    """The figure: a panel for each number of an observation, then the value, then what other views say."""
     pyplot = plot.plotter()
-    count = len(shown) + given.learned + (horizons is not None)
+    horizons, moments = others["horizons"], others["moments"]
+    layers = moments["layers"] if moments is not None else []
+    count = len(shown) + given.learned + (horizons is not None) + bool(layers)
     down = -(-count // ACROSS)
     size = (3.1 * ACROSS, 0.6 + 2.1 * down)
     figure, axes = pyplot.subplots(down, ACROSS, figsize=size, squeeze=False, layout="constrained")
@@ -41,6 +45,8 @@ def draw_episode(
         _draw_values(next(panels), start, futures)
     if horizons is not None:
         _draw_horizons(next(panels), horizons)
+    if layers:
+        _draw_distances(next(panels), layers)
     for axis in axes.flat:
         axis.tick_params(labelsize=7)
         axis.spines[["top", "right"]].set_visible(False)
@@ -82,4 +88,14 @@ def _draw_horizons(axis: Any, horizons: Mapping[str, Any]) -> None:
         axis.plot(steps, errors, "o-", color=colour, markersize=3, linewidth=1, label=rival["name"])
     axis.set_yscale("log")
     axis.set_title("error after k steps", fontsize=8, loc="left")
+    axis.legend(frameon=False, fontsize=6)
+
+
+def _draw_distances(axis: Any, layers: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each head; heads of one layer have one colour."""
+    for colour, layer in zip(cycle(COLOURS), layers, strict=False):
+        for head, means in enumerate(layer["by_distance"]):
+            label = f"layer {layer['layer'] + 1}" if head == 0 else None
+            axis.plot(means, ".-", color=colour, markersize=3, linewidth=0.8, label=label)
+    axis.set_title("mean attention by steps back", fontsize=8, loc="left")
     axis.legend(frameon=False, fontsize=6)
