@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.attention.approximate.approximation import Approximation
 from regard.errors import RegardError
 from regard.nn.attention import Attention
 
@@ -24,6 +25,8 @@ def silenced(model: nn.Module, heads: Iterable[tuple[str, int]]) -> Iterator[Non
     try:
         for name, numbers in wanted.items():
             layer = layers.get(name)
+            if isinstance(layer, Approximation):  # it is recorded under its own name, inside the layer
+                layer = layers.get(name.rpartition(".")[0])
             if not isinstance(layer, Attention):
                 raise RegardError(
                     f"only heads of regard's own attention can be silenced, and {name or 'the model'!r} is "

@@ -138,8 +138,6 @@ class Autoencoder(nn.Module):
     """
 
     Config: ClassVar[type[Any]] = AutoencoderConfig
-    centre: Tensor | None
-    spread: Tensor | None
     variational: ClassVar[bool] = False  # is there a prior, and a variance of codes?
     centre: Tensor | None
     spread: Tensor | None

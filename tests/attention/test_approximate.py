@@ -8,7 +8,7 @@ import torch
 from regard.attention import tap
 from regard.attention.approximate.approximation import is_causal
 from regard.attention.approximate.favor import AHEAD
-from regard.attention.approximate.features import draw_features, key_features
+from regard.attention.approximate.features import Features, draw_features
 from regard.attention.approximate.linformer import Linformer
 from regard.attention.approximate.lsh import LSH, keys_of
 from regard.attention.approximate.performer import Performer
@@ -90,7 +90,8 @@ def test_the_variance_of_independent_features_is_the_one_derived(squared):
     x, y = torch.randn(2, C, generator=random, dtype=torch.float64)
     x, y = (z * math.sqrt(squared) / (x + y).norm() for z in (x, y))
     omega = draw_features(10**6, C, 7, orthogonal=False)
-    each = (key_features(x[None], omega, torch.zeros(())) * key_features(y[None], omega, torch.zeros(())))[0]
+    features = Features.of(omega)
+    each = (features.keys(x[None]) * features.keys(y[None]))[0]
     mean = each.mean() / math.exp(x @ y)
     relative = (each / math.exp(x @ y)).var()
     law = math.exp(squared) - 1
@@ -108,7 +109,7 @@ def test_orthogonal_features_have_the_same_mean_and_less_variance():
         omega = torch.stack(
             [draw_features(channels, channels, s, orthogonal=orthogonal) for s in range(draws)]
         )
-        found.append(key_features(x, omega.flatten(0, 1), torch.zeros(())).square().view(draws, -1).mean(1))
+        found.append(Features.of(omega.flatten(0, 1)).keys(x[None]).square().view(draws, -1).mean(1))
     for each in found:
         assert abs(each.mean() - math.exp(0.25)) < 5 * each.std() / math.sqrt(draws)
     assert found[0].var() < 0.92 * found[1].var()

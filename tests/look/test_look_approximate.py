@@ -5,6 +5,7 @@ import torch
 
 from regard.look.model_input import ModelInput, Tokens
 from regard.look.record import record
+from regard.look.silence import silenced
 from regard.look.streams import Streams
 from tests.models.sequences import ATTENTIONS, CAUSAL_ATTENTIONS, N, decoder, encoder, some_tokens
 
@@ -78,3 +79,18 @@ def test_projected_keys_are_not_called_tokens(projected):
     assert queries is tokens
     assert keys.name == "projected keys" and len(keys.labels) == projected
     assert streams.found[streams.find(projected)].name != "projected keys"
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_a_head_can_be_silenced_by_the_name_it_is_recorded_under(name):
+    model = encoder(**ATTENTIONS[name], depth=1)
+    seen, out = recorded(model)
+    with torch.no_grad():
+        with silenced(model, [(seen[0].name, 0)]):
+            one = model(some_tokens())
+        with silenced(model, [(seen[0].name, 0), (seen[0].name, 1)]):
+            both = model(some_tokens())
+        model.stack.blocks[0].attention.f.mix.weight.zero_()
+        without = model(some_tokens())
+    assert not torch.allclose(one, out) and not torch.allclose(one, both)
+    torch.testing.assert_close(both, without)

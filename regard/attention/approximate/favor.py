@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.attention.approximate.features import key_features, query_features, shift_of
+from regard.attention.approximate.features import Features
 
 AHEAD = 128  # tokens of a block when tokens see the past only: within it all pairs are computed
 LEAST = 1e6  # times the smallest number: a divisor that is less has lost its digits
@@ -22,29 +22,29 @@ BOTH = 512  # and when they see all: a block only keeps features few
 
 
 class Favor(torch.autograd.Function):
-    """q, k: scaled, b h n c   v: b h n e   omega: m c   seen: bool b n, False for padding   ->   b h n e"""
+    """q, k: b h n c   v: b h n e   seen: bool b n, False for padding   ->   b h n e"""
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, causal: bool
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, features: Features, seen: Tensor | None, causal: bool
     ) -> Tensor:
-        state = v.new_zeros(*q.shape[:2], omega.shape[0], v.shape[-1] + 1)
+        blocks = Blocks(q, k, v, features, seen)
         if causal:
-            sums, _ = _read(q, k, v, omega, seen, state)
+            sums, _ = _read(blocks, blocks.nothing())
         else:
-            sums = _read_all(q, k, v, omega, seen, state)
+            sums = _read_all(blocks)
         out, divisor = _divide(sums)
-        ctx.save_for_backward(q, k, v, omega, seen, out, divisor)
-        ctx.causal = causal
+        ctx.save_for_backward(q, k, v, seen, out, divisor)
+        ctx.features, ctx.causal = features, causal
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, omega, seen, out, divisor = ctx.saved_tensors
+        q, k, v, seen, out, divisor = ctx.saved_tensors
         # of the sums, with features of queries that are divided already: those times a key's are at most 1
         grad = torch.cat((grad, -(grad * out).sum(-1, keepdim=True)), -1)
-        blocks = Blocks(q, k, v, omega, seen, divisor)
+        blocks = Blocks(q, k, v, ctx.features, seen, divisor)
         if ctx.causal:
             dq = _grad_of_queries(blocks, grad)
             dk, dv = _grad_of_the_past(blocks, grad)
@@ -54,10 +54,10 @@ class Favor(torch.autograd.Function):
 
 
 def read_on(
-    q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, state: Tensor
+    q: Tensor, k: Tensor, v: Tensor, features: Features, seen: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The same for tokens after a past of which the sum is known, and the sum with them; no gradient."""
-    sums, state = _read(q, k, v, omega, seen, state)
+    sums, state = _read(Blocks(q, k, v, features, seen), state)
     return _divide(sums)[0], state
 
 
@@ -76,12 +76,11 @@ class Blocks:
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        omega: Tensor,
+        features: Features,
         seen: Tensor | None,
         divisor: Tensor | None = None,
     ) -> None:
-        self.q, self.k, self.v, self.omega, self.seen, self.divisor = q, k, v, omega, seen, divisor
-        self.shift = shift_of(omega)
+        self.q, self.k, self.v, self.features, self.seen, self.divisor = q, k, v, features, seen, divisor
 
     def parts(self, size: int, *, backwards: bool = False) -> Iterator[slice]:
         n = self.q.shape[2]
@@ -90,13 +89,13 @@ class Blocks:
             yield slice(start, min(start + size, n))
 
     def queries(self, part: slice) -> Tensor:
-        found = query_features(self.q[:, :, part], self.omega, self.shift)
+        found = self.features.queries(self.q[:, :, part])
         if self.divisor is None:
             return found
         return found.div_(self.divisor[:, :, part])
 
     def keys(self, part: slice) -> Tensor:
-        found = key_features(self.k[:, :, part], self.omega, self.shift)
+        found = self.features.keys(self.k[:, :, part])
         if self.seen is None:
             return found
         return found.mul_(self.seen[:, None, part, None])
@@ -106,19 +105,20 @@ class Blocks:
 
     def nothing(self) -> Tensor:
         """The sum over no tokens.   b h m e+1"""
-        return self.v.new_zeros(*self.q.shape[:2], self.omega.shape[0], self.v.shape[-1] + 1)
+        return self.v.new_zeros(*self.q.shape[:2], len(self.features.shift), self.v.shape[-1] + 1)
 
-    def grad_of_queries(self, grad: Tensor, features: Tensor) -> Tensor:
-        """Through the exponential. The largest exponent cancels."""
-        return grad.mul_(features) @ self.omega
+    def grad_of_queries(self, grad: Tensor, found: Tensor) -> Tensor:
+        """From that of their features, through the exponential. The largest exponent cancels."""
+        return grad.mul_(found) @ self.features.omega
 
-    def grad_of_keys(self, part: slice, grad: Tensor, features: Tensor) -> Tensor:
-        inner = grad.mul_(features)
-        return inner @ self.omega - self.k[:, :, part] * inner.sum(-1, keepdim=True)
+    def grad_of_keys(self, part: slice, grad: Tensor, found: Tensor) -> Tensor:
+        inner = grad.mul_(found)
+        length = inner.sum(-1, keepdim=True).mul_(self.features.scale)
+        return (inner @ self.features.omega).addcmul_(self.k[:, :, part], length, value=-1)
 
 
-def _read_all(q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, state: Tensor) -> Tensor:
-    blocks = Blocks(q, k, v, omega, seen)
+def _read_all(blocks: Blocks) -> Tensor:
+    state, v = blocks.nothing(), blocks.v
     for part in blocks.parts(BOTH):
         state = state + blocks.keys(part).mT @ blocks.values(part)
     sums = v.new_empty(*v.shape[:3], v.shape[3] + 1)
@@ -127,11 +127,9 @@ def _read_all(q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | Non
     return sums
 
 
-def _read(
-    q: Tensor, k: Tensor, v: Tensor, omega: Tensor, seen: Tensor | None, state: Tensor
-) -> tuple[Tensor, Tensor]:
+def _read(blocks: Blocks, state: Tensor) -> tuple[Tensor, Tensor]:
     """Each block: what it sees of the blocks before, and of itself."""
-    blocks = Blocks(q, k, v, omega, seen)
+    v = blocks.v
     sums = v.new_empty(*v.shape[:3], v.shape[3] + 1)
     for part in blocks.parts(AHEAD):
         queries, keys, values = blocks.queries(part), blocks.keys(part), blocks.values(part)

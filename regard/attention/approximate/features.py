@@ -7,6 +7,9 @@ the variance.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -29,22 +32,30 @@ def draw_features(count: int, channels: int, *seeds: int, orthogonal: bool = Tru
     return torch.from_numpy(np.concatenate(blocks)[:count].copy())
 
 
-def shift_of(omega: Tensor) -> Tensor:
-    """What is taken from a key's exponents and given to the queries' (it cancels).   m c -> m
+@dataclass(frozen=True, eq=False)
+class Features:
+    """ω for vectors x that are to be multiplied by √scale first. It is folded into ω, so that they need no copy."""
 
-    ω·x − ‖x‖²/2 = ‖ω‖²/2 − ‖x − ω‖²/2 is at most ‖ω‖²/2: so keys need no maximum over all of them, which would
-    let a later key change the rounding of an earlier one.
-    """
-    return (omega.square().sum(-1) / 2 - LARGEST_EXPONENT).clamp(min=0)
+    omega: Tensor  # m c, times √scale
+    shift: Tensor  # m
+    scale: float
 
+    @classmethod
+    def of(cls, omega: Tensor, scale: float = 1.0) -> Features:
+        """shift is taken from a key's exponents and given to the queries' (it cancels).
 
-def key_features(x: Tensor, omega: Tensor, shift: Tensor) -> Tensor:
-    """√m·φ(x)·exp(−shift).   ... n c -> ... n m"""
-    exponents = x @ omega.mT
-    return exponents.sub_(x.square().sum(-1, keepdim=True) / 2).sub_(shift).exp_()
+        ω·x − ‖x‖²/2 = ‖ω‖²/2 − ‖x − ω‖²/2 is at most ‖ω‖²/2: so keys need no maximum over all of them, which would
+        let a later key change the rounding of an earlier one.
+        """
+        shift = (omega.square().sum(-1) / 2 - LARGEST_EXPONENT).clamp(min=0)
+        return cls(omega * math.sqrt(scale), shift, scale)
 
+    def keys(self, x: Tensor) -> Tensor:
+        """√m·φ(x)·exp(−shift).   ... n c -> ... n m"""
+        exponents = x @ self.omega.mT
+        return exponents.sub_(x.square().sum(-1, keepdim=True) * (self.scale / 2)).sub_(self.shift).exp_()
 
-def query_features(x: Tensor, omega: Tensor, shift: Tensor) -> Tensor:
-    """The same for queries, up to a factor for each, which cancels when weights are normalised."""
-    exponents = (x @ omega.mT).add_(shift)
-    return exponents.sub_(exponents.detach().amax(-1, keepdim=True)).exp_()
+    def queries(self, x: Tensor) -> Tensor:
+        """The same for queries, up to a factor for each, which cancels when weights are normalised."""
+        exponents = (x @ self.omega.mT).add_(self.shift)
+        return exponents.sub_(exponents.detach().amax(-1, keepdim=True)).exp_()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import torch
@@ -17,7 +16,7 @@ from regard.attention.approximate.approximation import (
     take_tokens,
 )
 from regard.attention.approximate.favor import Favor, read_on
-from regard.attention.approximate.features import draw_features, key_features, query_features, shift_of
+from regard.attention.approximate.features import Features, draw_features
 from regard.attention.cache import Cache
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
@@ -85,19 +84,17 @@ class Performer(Approximation):
         self.count_pass()
         (b, h, n, c), dtype = q.shape, q.dtype
         wide = torch.float32 if dtype in HALF else dtype
-        factor = math.sqrt(c**-0.5)
         order = order_of(where, real, b, self.name) if causal else None
         seen = real
         if real is not None and order is not None:
             seen = real.gather(1, order)
         with torch.autocast(q.device.type, enabled=False):
-            parts = (q.to(wide) * factor, heads_of(k, h).to(wide) * factor, heads_of(v, h).to(wide))
-            laid = [take_tokens(x, order) for x in parts]
-            omega = self.omega.to(wide)
+            laid = [take_tokens(x.to(wide), order) for x in (q, heads_of(k, h), heads_of(v, h))]
+            features = Features.of(self.omega.to(wide), c**-0.5)
             if cache is None:
-                out = Favor.apply(*laid, omega, seen, causal)
+                out = Favor.apply(*laid, features, seen, causal)
             else:
-                out = self._step(laid, omega, seen, where, real, cache, causal)
+                out = self._step(laid, features, seen, where, real, cache, causal)
             out = take_tokens(out, inverse(order)).to(dtype)
         if tap.listeners and (cache is None or cache.count == n):
             self._tell(q, k, v, out, inverse(order), real, causal)
@@ -106,7 +103,7 @@ class Performer(Approximation):
     def _step(
         self,
         laid: list[Tensor],
-        omega: Tensor,
+        features: Features,
         seen: Tensor | None,
         where: Tensor | None,
         real: Tensor | None,
@@ -121,7 +118,7 @@ class Performer(Approximation):
         refuse_gradients(*laid)
         q, k, v = laid
         state = cache.open_sums(q.shape[0], q.shape[1], self.features, v, where, real)
-        out, cache.store["state"] = read_on(q, k, v, omega, seen, state)
+        out, cache.store["state"] = read_on(q, k, v, features, seen, state)
         cache.end(q.shape[2])
         return out
 
@@ -135,10 +132,10 @@ class Performer(Approximation):
         real: Tensor | None,
         causal: bool,
     ) -> None:
-        omega, factor = self.omega.detach().clone(), math.sqrt(q.shape[-1] ** -0.5)
+        omega = self.omega.detach().clone()  # it may be redrawn
 
         def weigh(q: Tensor, k: Tensor, rows: tap.Rows) -> Tensor:
-            return performer_weights(q * factor, k * factor, omega.to(q.dtype), rows, rank, real, causal)
+            return performer_weights(q, k, omega.to(q.dtype), rows, rank, real, causal)
 
         tap.tell(tap.Implied(q, k, v, out, self.name, self.implied, weigh))
 
@@ -160,10 +157,10 @@ def performer_weights(
     real: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """The definition: φ(q_i)·φ(k_j), of what may be seen, normalised. q, k: scaled; rank: place in the order of
-    reading, b n.   q: b h r c   k: b g m c   ->   b h r m"""
-    shift = shift_of(omega)
-    weights = query_features(q, omega, shift) @ key_features(heads_of(k, q.shape[1]), omega, shift).mT
+    """The definition: φ(q_i)·φ(k_j), of what may be seen, normalised. rank: place in the order of reading, b n.
+    q: b h r c   k: b g m c   ->   b h r m"""
+    features = Features.of(omega, q.shape[-1] ** -0.5)
+    weights = features.queries(q) @ features.keys(heads_of(k, q.shape[1])).mT
     if causal:
         if rank is None:
             rank = torch.arange(k.shape[2], device=k.device)[None]

@@ -61,7 +61,16 @@ class Strip:
 def _column_slots(columns: slice | tuple[int, ...], device: torch.device) -> slice | Tensor:
     if isinstance(columns, slice):
         return columns
-    return torch.tensor(columns, device=device)
+    if torch.compiler.is_compiling():
+        return torch.tensor(columns, device=device)
+    return _kept_slots(columns, device)
+
+
+@lru_cache(maxsize=4096)
+def _kept_slots(columns: tuple[int, ...], device: torch.device) -> Tensor:
+    """The same strips are asked for keys and values, forward and backward, in every layer."""
+    with torch.inference_mode(False):  # what is kept must also serve a gradient later on
+        return torch.tensor(columns, device=device)
 
 
 def alike_everywhere(terms: Terms) -> bool:
