@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import numpy as np
 import pytest
@@ -322,8 +323,9 @@ def test_the_cache_drops_what_was_used_longest_ago(tmp_path, monkeypatch):
     first = open_run(tmp_path / "m0")
     size = first.model_file.stat().st_size
     monkeypatch.setattr("regard.targets.imported.MOST_BYTES", int(2.5 * size))
-    open_run(tmp_path / "m1")
-    open_run(tmp_path / "m0")
+    os.utime(open_run(tmp_path / "m1").path / "config.json", (1, 1))
+    os.utime(first.path / "config.json", (0, 0))
+    open_run(tmp_path / "m0")  # it was used now
     open_run(tmp_path / "m2")
     left = sorted(each.name[:2] for each in (tmp_path / "cache" / "imported").iterdir())
     assert left == ["m0", "m2"]
