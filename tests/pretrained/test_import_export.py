@@ -123,6 +123,28 @@ def test_a_directory_is_a_target_of_every_command(decoder, tmp_path):
     assert open_run(folder).config.imported == "llama"
 
 
+def test_a_text_ends_where_the_model_ends_it(decoder, tmp_path):
+    model, folder = decoder
+    place = tmp_path / "ends"
+    model.save_pretrained(place)
+    plain = json.loads((folder / "tokenizer.json").read_text())
+    ids = load(folder).tokenizer.encode("the king").tolist()
+    with torch.no_grad():
+        for _ in range(3):
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1, :256].argmax()))
+    sign = {"id": ids[-1], "content": "<end>", "special": True, "single_word": False, "lstrip": False}
+    vocabulary = {token: id for token, id in plain["model"]["vocab"].items() if id != ids[-1]}
+    plain["model"]["vocab"] = vocabulary | {"<end>": ids[-1]}
+    files.write_json(
+        place / "tokenizer.json", plain | {"added_tokens": [sign | {"rstrip": False, "normalized": False}]}
+    )
+    files.write_json(place / "generation_config.json", {"eos_token_id": [ids[-1]]})
+    whole = "".join(generate(place, "the king", max_new=20, temperature=0))
+    assert "<end>" not in whole and len(whole) < 20
+    assert load(place).tokenizer.ends == ("<end>",)
+    assert len("".join(generate(folder, "the king", max_new=20, temperature=0))) > len(whole)
+
+
 def test_fine_tuning_begins_with_the_weights(gpt2, tmp_path):
     _, folder = gpt2
     (tmp_path / "mine.txt").write_text(TEXT)
