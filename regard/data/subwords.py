@@ -32,17 +32,19 @@ _SEGMENT = re.compile(r"[ \t\r\n]*+(?:\S++|[^\S \t\r\n]++[ \t\r\n]*+)*+")
 _WORD = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]++| ?[0-9]++| ?[^\sA-Za-z0-9]++|\s+(?!\S)|\s+", re.ASCII)
 
 
-FRAMED = "regard_framed"  # a key of tokenizer.json: the model expects the special tokens that it would add
+# a key of tokenizer.json: the model expects the special tokens that it would add, and ends texts with some
+FRAMED = "regard_framed"
 MASKS = ("[MASK]", "<mask>")
 
 
 class Subwords(Tokenizer):
     """A Hugging Face tokenizer, from the contents of its tokenizer.json. It adds no special tokens and does
-    not truncate. With the key FRAMED it knows which ones its own file would add: `prefix` and `suffix`."""
+    not truncate. With the key FRAMED it knows which ones its own file would add, `prefix` and `suffix`, and
+    which end a text: {"ends": [ids]}."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         package = _package()
-        framed = bool(data.get(FRAMED))
+        framed = data.get(FRAMED)
         data = {key: value for key, value in data.items() if key != FRAMED}
         check_tokenizer(data)
         with calm("read it"):
@@ -62,8 +64,10 @@ class Subwords(Tokenizer):
         self._by_segments = self._segments_stand_alone()
         self._memory: dict[str, tuple[int, ...]] = {}
         self.mask = next((vocabulary[sign] for sign in MASKS if sign in vocabulary), None)
-        if framed:
+        self._framed = framed
+        if framed is not None:
             self._find_frame()
+            self.ends = self._signs(framed)
 
     def encode(self, text: str) -> Array:
         try:
@@ -99,9 +103,16 @@ class Subwords(Tokenizer):
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        if self.prefix or self.suffix:
-            return {**self._data, FRAMED: True}
+        if self._framed is not None:
+            return {**self._data, FRAMED: self._framed}
         return dict(self._data)
+
+    def _signs(self, framed: Any) -> tuple[str, ...]:
+        """The texts of the ids that end a text."""
+        ids = framed.get("ends", []) if isinstance(framed, dict) else None
+        if not isinstance(ids, list) or not all(type(id) is int and 0 <= id < self.size for id in ids):
+            raise RegardError(f'its "{FRAMED}" must be {{"ends": [ids]}}, got {str(framed)[:60]}')
+        return tuple(sign for sign, id in self._added.items() if id in ids and sign)
 
     def _find_frame(self) -> None:
         """The ids that the tokenizer's own file puts around a text."""

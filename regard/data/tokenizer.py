@@ -59,6 +59,7 @@ class Tokenizer(ABC):
     # ids that a model of others expects before and after each text
     prefix: tuple[int, ...] = ()
     suffix: tuple[int, ...] = ()
+    ends: tuple[str, ...] = ()  # signs with which it says that a text is over
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,6 +94,9 @@ def generate_samples(
         tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None:
         raise RegardError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
+    ends = getattr(tokenizer, "ends", ())
+    if ends:
+        sampling = replace(sampling, stop=(*sampling.stop, *ends))
     ids = getattr(tokenizer, "size", None)
     reader = IncrementalDecoder(network, _prompt_ids(tokenizer, prompt), sampling.max_new, ids)
 

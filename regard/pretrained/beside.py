@@ -26,7 +26,7 @@ def _with_tokenizer(found: Pretrained, path: Path) -> Pretrained:
         data = files.read_json(file)
         if not isinstance(data, dict) or "model" not in data:
             raise RegardError(f"{file} is not a tokenizer.json of Hugging Face: it has no key 'model'")
-        return replace(found, tokenizer=data)
+        return replace(found, tokenizer=data, ends=_ends(path))
     other = [name for name in SLOW if (path / name).exists()]
     what = f"{path} has no tokenizer.json, so the model reads ids only"
     if other:
@@ -35,6 +35,17 @@ def _with_tokenizer(found: Pretrained, path: Path) -> Pretrained:
             f"AutoTokenizer.from_pretrained({str(path)!r}).save_pretrained({str(path)!r})"
         )
     return replace(found, notes=(*found.notes, what))
+
+
+def _ends(path: Path) -> tuple[int, ...]:
+    """Ids that end a text: what is said for generation, or else by the configuration."""
+    for name in ("generation_config.json", "config.json"):
+        plain = files.read_json(path / name) if (path / name).exists() else {}
+        given = plain.get("eos_token_id") if isinstance(plain, dict) else None
+        ids = given if isinstance(given, list) else [given]
+        if given is not None and all(type(id) is int and id >= 0 for id in ids):
+            return tuple(ids)
+    return ()
 
 
 def _with_images(found: Pretrained, path: Path) -> Pretrained:

@@ -41,6 +41,7 @@ WHOLE = {
 }
 FREQUENCIES = "rope_freqs.weight"  # how many times slower each pair of channels turns
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+ENDS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
 MOST_LAYERS = 1024
 
 
@@ -77,6 +78,7 @@ def read_gguf(path: files.PathLike) -> Pretrained:
         state=state,
         origin=architecture,
         tokenizer=tokenizer,
+        ends=tuple(id for id in map(file.facts.get, ENDS) if type(id) is int and id >= 0),
         notes=(f"weights are read as float32 from {', '.join(types)}", *notes),
         where=str(path),
         left_out=left_out,

@@ -23,6 +23,7 @@ class Pretrained:
     predicts   "tokens", "classes" or "features"
     labels     names of its classes, where it has some
     tokenizer  the content of a tokenizer.json; None: there was none
+    ends       ids that end a text
     images     how images are prepared: their size, mean and standard deviation; None: nothing was said
     notes      what a reader should know, such as tensors that were left out
     """
@@ -34,6 +35,7 @@ class Pretrained:
     predicts: str = "tokens"
     labels: tuple[str, ...] = ()
     tokenizer: dict[str, Any] | None = None
+    ends: tuple[int, ...] = ()
     images: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     where: str = ""

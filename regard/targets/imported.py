@@ -26,7 +26,7 @@ from regard.runs.run import Run, check_free
 
 Place = str | os.PathLike[str]
 NAMED = 40  # characters of a name in the cache
-FORMAT = 1  # of an import; raised when the same files become another run
+FORMAT = 2  # of an import; raised when the same files become another run
 
 
 def open_run(path: Place) -> Run:
@@ -100,7 +100,9 @@ def _checked_tokenizer(found: Pretrained) -> dict[str, Any]:
     """The content of tokenizer.json, once it is sure that it can be used and that the model knows its ids."""
     assert found.tokenizer is not None
     try:
-        tokenizer = Subwords({**found.tokenizer, FRAMED: True})
+        tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": []}})
+        known = [id for id in found.ends if id < tokenizer.size]
+        tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": known}})
     except ValueError as error:
         raise RegardError(f"the tokenizer of {found.where} cannot be used: {error}") from error
     if tokenizer.size > found.config.vocab:

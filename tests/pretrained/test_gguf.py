@@ -169,6 +169,7 @@ def byte_pairs(writer):
     writer.add_token_merges(["a b", "ab c"])
     writer.add_token_types([1] * 31 + [3])
     writer.add_bos_token_id(31)
+    writer.add_eos_token_id(31)
     writer.add_add_bos_token(True)
 
 
@@ -193,11 +194,12 @@ def pieces(writer):
 
 def test_tokenizers_come_along(llama, tmp_path):
     found = read_gguf(write_gguf(tmp_path / "pairs.gguf", llama, facts=[byte_pairs]))
-    tokenizer = Subwords({**found.tokenizer, FRAMED: True})
+    tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": list(found.ends)}})
     assert tokenizer.encode("abcd 12").tolist() == [27, 3, 30, 28, 29] and tokenizer.prefix == (31,)
+    assert tokenizer.ends == ("<|end|>",)
     assert tokenizer.decode(tokenizer.encode("abcd 12")) == "abcd 12"
     found = read_gguf(write_gguf(tmp_path / "pieces.gguf", llama, facts=[pieces]))
-    tokenizer = Subwords({**found.tokenizer, FRAMED: True})
+    tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": list(found.ends)}})
     assert [tokenizer.encode(text).tolist() for text in ("ab", "abc", "c ab")] == [[29], [31], [27, 5, 29]]
     assert tokenizer.prefix == (1,) and tokenizer.decode([1, 29, 5]).endswith("abc")
 

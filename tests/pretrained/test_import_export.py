@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import numpy as np
 import pytest
@@ -120,6 +121,28 @@ def test_a_directory_is_a_target_of_every_command(decoder, tmp_path):
         evaluate(folder)
     assert open_run(folder).path == open_run(folder).path  # imported once
     assert open_run(folder).config.imported == "llama"
+
+
+def test_a_text_ends_where_the_model_ends_it(decoder, tmp_path):
+    model, folder = decoder
+    place = tmp_path / "ends"
+    model.save_pretrained(place)
+    plain = json.loads((folder / "tokenizer.json").read_text())
+    ids = load(folder).tokenizer.encode("the king").tolist()
+    with torch.no_grad():
+        for _ in range(3):
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1, :256].argmax()))
+    sign = {"id": ids[-1], "content": "<end>", "special": True, "single_word": False, "lstrip": False}
+    vocabulary = {token: id for token, id in plain["model"]["vocab"].items() if id != ids[-1]}
+    plain["model"]["vocab"] = vocabulary | {"<end>": ids[-1]}
+    files.write_json(
+        place / "tokenizer.json", plain | {"added_tokens": [sign | {"rstrip": False, "normalized": False}]}
+    )
+    files.write_json(place / "generation_config.json", {"eos_token_id": [ids[-1]]})
+    whole = "".join(generate(place, "the king", max_new=20, temperature=0))
+    assert "<end>" not in whole and len(whole) < 20
+    assert load(place).tokenizer.ends == ("<end>",)
+    assert len("".join(generate(folder, "the king", max_new=20, temperature=0))) > len(whole)
 
 
 def test_fine_tuning_begins_with_the_weights(gpt2, tmp_path):
@@ -322,8 +345,9 @@ def test_the_cache_drops_what_was_used_longest_ago(tmp_path, monkeypatch):
     first = open_run(tmp_path / "m0")
     size = first.model_file.stat().st_size
     monkeypatch.setattr("regard.targets.imported.MOST_BYTES", int(2.5 * size))
-    open_run(tmp_path / "m1")
-    open_run(tmp_path / "m0")
+    os.utime(open_run(tmp_path / "m1").path / "config.json", (1, 1))
+    os.utime(first.path / "config.json", (0, 0))
+    open_run(tmp_path / "m0")  # it was used now
     open_run(tmp_path / "m2")
     left = sorted(each.name[:2] for each in (tmp_path / "cache" / "imported").iterdir())
     assert left == ["m0", "m2"]
