@@ -60,6 +60,15 @@ CONTESTS = (
 )
 
 
+def check_finished(run: Any) -> None:
+    """Leave if a run was stopped before its end: its figures are not those of the table."""
+    done = max(event["step"] for event in run.metrics())
+    if done < run.config.steps:
+        raise SystemExit(
+            f"{run.path} was stopped at step {done} of {run.config.steps}; the same command goes on"
+        )
+
+
 # ── returns
 
 
@@ -72,6 +81,7 @@ def run_contest(contest: Contest, seed: int, asked: argparse.Namespace) -> dict[
         run = regard.train("world", resume=True, **how)
     else:
         run = regard.train("world", data=contest.data, options=options, **how)
+    check_finished(run)
     test = run.config.test or {}
     seconds = max(event.get("seconds", 0.0) for event in run.metrics())
     return {
@@ -186,6 +196,7 @@ def run_world(world: World, model: str, asked: argparse.Namespace) -> dict[str, 
         run = regard.train("world", resume=True, **how)
     else:
         run = regard.train("world", data=str(files[0]), options=options, **how)
+    check_finished(run)
     loaded = regard.load(run.path)
     assert isinstance(loaded, WorldModel)
     episodes = read_episodes([str(files[1])]).episodes
