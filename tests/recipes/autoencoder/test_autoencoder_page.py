@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.look import page, server
-from tests.look.browser import PHONE, eventually, opened, plain, three, watched
+from tests.look.browser import PHONE, eventually, opened, plain, ready, three, watched
 from tests.recipes.autoencoder.latent_pages import (
     CENTRE,
     COLUMNS,
@@ -36,10 +36,6 @@ def write(tmp_path_factory):
         return where
 
     return written
-
-
-def ready(shown):
-    shown.wait_for_function("performance.getEntriesByName('regard:interactive').length > 0")
 
 
 def words(shown):
@@ -234,7 +230,6 @@ def test_sliders_change_one_number_each_and_are_paged(browser):
         here = part(session.latest().data, "latent")["here"]["code"]
         third = codes.order[2]
         slider = shown.get_by_role("slider", name=f"z{third + 1}", exact=True)
-        slider.press("ArrowRight")
         slider.press("ArrowRight")
         eventually(shown, lambda: any("code" in each and "strips" not in each for each in asked), True)
         code = [each for each in asked if "code" in each][-1]["code"]

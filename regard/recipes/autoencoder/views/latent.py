@@ -38,6 +38,7 @@ FARTHEST = 1e4  # from 0 that a number of a code may be
 LATENT_FILES = web_files(
     Path(__file__).parents[1],
     "37-exhibit.js",
+    "38-latent-axes.js",
     "38-latent-map.js",
     "38-dimensions.js",
     "39-latent.js",

@@ -142,7 +142,7 @@ class LatentMap {
     const style = getComputedStyle(this.frame);
     context.clearRect(0, 0, width, height);
     if (this.drawn === "decoded") this.paintBackground(context);
-    this.paintAxes(context, style);
+    paintLatentAxes(this, context, style);
     const radius = this.count > 400 ? 2.6 : 4;
     for (let k = 0; k < this.count; k++) {
       const inputs = this.drawn === "inputs";
@@ -188,43 +188,6 @@ class LatentMap {
     }
   }
 
-  // ticks, and 1, 2 and 3 σ of the prior
-  paintAxes(context, style) {
-    const { part } = this;
-    const { width, height } = this.size;
-    Object.assign(context, { font: "11px system-ui, sans-serif", fillStyle: style.textDecorationColor });
-    const xs = ticks(this.under(0, 0)[0], this.under(width, 0)[0], Math.max(2, width / 90));
-    // text is read over what is decoded, too
-    const write = (words, x, y, align = "left") => {
-      Object.assign(context, { textAlign: align, strokeStyle: style.backgroundColor, lineWidth: 4, lineJoin: "round" });
-      context.strokeText(words, x, y);
-      context.fillText(words, x, y);
-    };
-    for (const value of xs) write(tickText(value, xs), this.pixel([value, 0])[0], height - 5, "center");
-    write(part.axes[0], width - 6, height - 18, "right");
-    if (this.dims > 1) {
-      const ys = ticks(this.under(0, height)[1], this.under(0, 0)[1], Math.max(2, height / 70));
-      for (const value of ys) write(tickText(value, ys), 5, this.pixel([0, value])[1] + 4);
-      write(part.axes[1], 24, 14);
-    }
-    if (!part.variational) return;
-    const [x, y] = this.pixel(part.origin);
-    for (const sigmas of [1, 2, 3]) {
-      Object.assign(context, { strokeStyle: style.caretColor, lineWidth: 1 });
-      context.setLineDash(sigmas === 3 ? [] : [3, 4]);
-      context.beginPath();
-      if (this.dims === 1) {
-        for (const side of [-1, 1]) {
-          context.moveTo(x + side * sigmas * this.scale, 0);
-          context.lineTo(x + side * sigmas * this.scale, height - 20);
-        }
-      } else context.arc(x, y, sigmas * this.scale, 0, 7);
-      context.stroke();
-      context.setLineDash([]);
-      write(`${sigmas} σ`, x + (this.dims === 1 ? sigmas * this.scale + 3 : 4), this.dims === 1 ? 12 : y - sigmas * this.scale - 3);
-    }
-  }
-
   seenAt(place) {
     if (this.dims < 3) return this.pixel(place);
     const one = seenArrays(1);
@@ -239,7 +202,7 @@ class LatentMap {
     const style = getComputedStyle(this.frame);
     const [ink, paper] = [style.color, style.backgroundColor];
     context.clearRect(0, 0, width, height);
-    if (this.dims > 2) this.paintDirections(context, style);
+    if (this.dims > 2) paintDirections(this, context, style);
     const [a, b] = this.seenAt(this.part.here.place);
     const [x, y] = this.seenAt(this.place);
     for (const [colour, wide] of [[paper, 4.5], [ink, 2]]) {
@@ -252,22 +215,6 @@ class LatentMap {
       }
       context.stroke();
     }
-  }
-
-  // in space: from 0 along each axis, to 3 σ of the prior if there is one
-  paintDirections(context, style) {
-    const step = this.part.variational ? 3 : this.radius / 2;
-    const { origin } = this.part;
-    const [x, y] = this.seenAt(origin);
-    Object.assign(context, { strokeStyle: style.caretColor, fillStyle: style.textDecorationColor, lineWidth: 1, font: "11px system-ui, sans-serif" });
-    this.part.axes.forEach((name, i) => {
-      const [a, b] = this.seenAt(origin.map((value, k) => value + (k === i ? step : 0)));
-      context.beginPath();
-      context.moveTo(x, y);
-      context.lineTo(a, b);
-      context.stroke();
-      context.fillText(`${name} = ${three(step)}`, a + 4, b + 3);
-    });
   }
 
   paintLegend() {
