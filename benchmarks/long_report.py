@@ -68,7 +68,8 @@ def error_tables(results: Results) -> Iterator[str]:
         f"Error of the output against exact attention, ‖found − exact‖/‖exact‖, {lines[0]['n']:,} tokens, mean of {DRAWS} "
         "draws. Mean ‖x + y‖² with x = q·c^(−¼): "
         + ", ".join(f"{kind} {norms[kind]:g}" for kind in kinds)
-        + "."
+        + ". Exact attention of random values nearly cancels them, so errors relative to it are large. Linformer's "
+        "projection is random here, not learned."
     )
     rows = []
     for name in SETTINGS:

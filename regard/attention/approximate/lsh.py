@@ -38,7 +38,7 @@ class LSH(Approximation):
     keeps: ClassVar[Group] = Shifts()
     shares_keys = True
     implied = "softmax over the tokens met in a bucket, and over no others"
-    wins_from: ClassVar[dict[bool, int | None]] = {False: 2048, True: 4096}
+    wins_from: ClassVar[dict[bool, int | None]] = {False: 3072, True: 4096}
     directions: Tensor
 
     def __init__(
