@@ -58,6 +58,22 @@ def write_text(path: PathLike, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+def write_array(path: PathLike, array: "Array") -> None:
+    """Write an .npy file, whole or not at all."""
+    import numpy as np
+
+    with _replacing(path) as part, open(part, "wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def write_arrays(path: PathLike, arrays: Mapping[str, "Array"]) -> None:
+    """Write an .npz file, compressed, whole or not at all."""
+    import numpy as np
+
+    with _replacing(path) as part, open(part, "wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
 def write_json(path: PathLike, value: Any) -> None:
     """Write readable JSON, whole or not at all; nan and infinity, which JSON does not have, are refused."""
     try:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -37,3 +38,11 @@ def browser():
 
     with chromium() as one:
         yield one
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    """A test that draws leaves no figure open: pyplot keeps them all."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

@@ -31,11 +31,5 @@ def embed(
     several = [inputs] if isinstance(inputs, str) else list(inputs)
     names, vectors = recipe_of(run).embed(run, several, column)
     if out is not None:
-        arrays = {"embeddings": vectors, "texts": np.array(names)}
-        files.write_stream(out, lambda part: _save(part, arrays))
+        files.write_arrays(out, {"embeddings": vectors, "texts": np.array(names)})
     return names, vectors
-
-
-def _save(part: Path, arrays: dict[str, Array]) -> None:
-    with open(part, "wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)

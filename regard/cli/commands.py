@@ -175,7 +175,7 @@ def train_as_asked(
 
 @command(
     "generate RUN [--prompt TEXT] ...",
-    "text from a language model, token by token, or a dream of a world",
+    "text, new samples, or a dreamed episode",
     'regard generate runs/text --prompt "def " --max-new 200 --seed 1',
     "regard generate runs/autoencoder --count 64 --out sheet.png",
     "regard generate runs/world --steps 200 --out dream.gif",

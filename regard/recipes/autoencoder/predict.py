@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -138,9 +137,7 @@ def _check_codes_file(out: str, inputs: Sequence[str]) -> None:
 def write_codes(out: Path, names: Sequence[str], codes: Tensor) -> None:
     """Codes with the names of their inputs: arrays `codes` n d and `names` n, or a table."""
     if out.suffix.lower() == ".npz":
-        held = io.BytesIO()
-        np.savez_compressed(held, codes=codes.numpy(), names=np.array(names))
-        files.write_bytes(out, held.getvalue())
+        files.write_arrays(out, {"codes": codes.numpy(), "names": np.array(names)})
         return
     lines = [",".join(("input", *(f"z{i + 1}" for i in range(codes.shape[1]))))]
     for name, code in zip(names, codes.tolist(), strict=True):

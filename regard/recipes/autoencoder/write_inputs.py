@@ -111,9 +111,7 @@ def _write_clouds(made: Tensor, info: InputsInfo, out: Path, columns: int | None
 
 
 def _write_arrays(out: Path, **arrays: Any) -> None:
-    held = io.BytesIO()
-    np.savez_compressed(held, allow_pickle=False, **arrays)
-    files.write_bytes(out, held.getvalue())
+    files.write_arrays(out, arrays)
 
 
 def rows_as_csv(made: Tensor, info: InputsInfo) -> str:
@@ -158,6 +156,4 @@ def _write_folder(made: Tensor, info: InputsInfo, out: Path) -> None:
             files.write_bytes(out / f"{number:0{digits}}.png", png(image))
         return
     for number, cloud in enumerate(made.numpy(), 1):
-        held = io.BytesIO()
-        np.save(held, cloud)
-        files.write_bytes(out / f"{number:0{digits}}.npy", held.getvalue())
+        files.write_array(out / f"{number:0{digits}}.npy", cloud)

@@ -130,16 +130,12 @@ def dream_along(model: WorldModel, episode: Episodes) -> Dream:
 
 
 def _write_numbers(dream: Dream, spaces: Spaces, out: str) -> None:
-    def write(part: Path) -> None:
-        with open(part, "wb") as file:
-            np.savez(
-                file,
-                real=dream.real,
-                dreamed=dream.dreamed,
-                actions=spaces.decode(dream.actions),
-                rewards=dream.rewards,
-                dreamed_rewards=dream.dreamed_rewards,
-                dreamed_continue=dream.goes_on,
-            )
-
-    files.write_stream(out, write)
+    arrays = {
+        "real": dream.real,
+        "dreamed": dream.dreamed,
+        "actions": spaces.decode(dream.actions),
+        "rewards": dream.rewards,
+        "dreamed_rewards": dream.dreamed_rewards,
+        "dreamed_continue": dream.goes_on,
+    }
+    files.write_arrays(out, arrays)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -101,7 +100,6 @@ def join(parts: Sequence[Episodes]) -> Episodes:
 def write_episodes(path: files.PathLike, episodes: Episodes, spaces: Spaces) -> None:
     """Write an .npz file as `read_episodes` reads it, whole or not at all. Where only a part of an observation is
     seen, only that part is written, and `observed` says which."""
-    buffer = io.BytesIO()
     found: dict[str, Any] = {
         "observations": episodes.observations,
         "actions": spaces.decode(episodes.actions),
@@ -112,5 +110,4 @@ def write_episodes(path: files.PathLike, episodes: Episodes, spaces: Spaces) -> 
     }
     if spaces.observed is not None:
         found["observed"] = np.repeat(np.array([spaces.observed]), len(episodes), 0)
-    np.savez(buffer, **found)
-    files.write_bytes(path, buffer.getvalue())
+    files.write_arrays(path, found)
