@@ -1,6 +1,6 @@
 """Translation: BLEU after some minutes on Multi30k (English to German) and on JoeyNMT's reverse task.
 
-    python benchmarks/translation.py --data multi30k [--out FOLDER] [--minutes 15] [--seeds 3] [--only lstm]
+    python benchmarks/translation.py --data multi30k [--out FOLDER] [--minutes 15] [--seeds 3] [--only reverse 'Multi30k conv']
 
 Each line has the operations of its training (multiplications and additions of matrix products) and the time to
 translate one sentence. Two transformers of different seeds, or with one seed a transformer and an LSTM, are also
@@ -180,6 +180,10 @@ def time_sentence(run: Run) -> float:
     return statistics.median(found[1:])
 
 
+def is_asked(contest: Contest, only: list[str] | None) -> bool:
+    return only is None or contest.task in only or f"{contest.task} {contest.name}" in only
+
+
 def budget_of(asked: argparse.Namespace) -> str:
     if asked.steps is not None:
         return f"{asked.steps} steps"
@@ -228,7 +232,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="a budget in steps; it replaces minutes")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--pairs", type=int, help="take only so many pairs of Multi30k, to try this out")
-    parser.add_argument("--only", default="", help="lines whose task and name hold this")
+    parser.add_argument("--only", nargs="+", help="tasks, or lines by task and name: 'Multi30k conv' reverse")
     parser.add_argument("--keep", action="store_true", help="write the table to results.md")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -246,7 +250,7 @@ def main() -> None:
 
     for seed in range(asked.seeds):
         for contest in CONTESTS:
-            if contest.task not in places or asked.only not in f"{contest.task} {contest.name}":
+            if contest.task not in places or not is_asked(contest, asked.only):
                 continue
             if key_of(contest, seed, asked) not in known:
                 add(run_contest(contest, seed, *places[contest.task], asked))
