@@ -165,18 +165,18 @@ def test_the_command_in_words_as_json_and_as_a_page(capsys, home):
 
 
 def test_the_page_in_a_browser(browser, home):
-    from tests.look.browser import PHONE, opened
+    from tests.look.browser import PHONE, eventually, opened
 
     main(["compare", "runs/a", "runs/longer", "runs/seed", "--out", "three.html"])
     with opened(browser, home / "three.html") as shown:
         assert shown.locator(".compared h2").all_inner_texts() == [
             "Outcomes", "On the same examples", "Curves", "Settings that differ",
         ]  # fmt: skip
-        assert shown.locator(".plot path").count() == 3
+        eventually(shown, shown.locator(".plot path").count, 3)
         shown.locator("label", has_text="seconds").click()
         shown.locator(".axis-name", has_text="second").wait_for()
         shown.locator("button", has_text="training loss").click()
-        assert shown.locator(".plot path").count() == 6
+        eventually(shown, shown.locator(".plot path").count, 6)
         assert "--train.seed" in shown.locator(".reason").inner_text()
     with opened(browser, home / "three.html", viewport=PHONE, color_scheme="dark") as shown:
         assert shown.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

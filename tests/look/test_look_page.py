@@ -383,8 +383,9 @@ def test_cross_attention_has_rows_and_columns_of_its_own(browser, tmp_path):
         assert shown.locator(".head").count() == 4
         assert shown.get_by_role("heading", name="Layer 3, head 1").is_visible()
         shown.locator(".as-matrix .axes", has_text="queries: target").wait_for()
-        assert shown.locator(".labels .label.row").all_text_contents()[:3] == ["Die", "·Katze", "·saß"]
-        assert shown.locator(".labels .label.column").all_text_contents()[:3] == ["The", "·cat", "·sat"]
+        rows, columns = (shown.locator(f".labels .label.{side}") for side in ("row", "column"))
+        eventually(shown, lambda: rows.all_text_contents()[:3], ["Die", "·Katze", "·saß"])
+        assert columns.all_text_contents()[:3] == ["The", "·cat", "·sat"]
         assert point(shown, 7, 7, 1, 1).startswith("query ·Katze 2 → key ·cat 2")
         assert "Die Katze" in shown.locator(".asked").inner_text()
 
