@@ -67,7 +67,10 @@ def by_time(
     share = 0.0 if old is None else old.share_done(done)
     if share <= 1 - decay:
         share = min(spent / budget, 1 - decay)
-    steps = done + max(1, int(more), math.ceil(LAST * done))
+    least = math.ceil(LAST * done)
+    if old is not None:
+        least = min(least, old.steps - done)  # or a run without time would be given more steps at each plan
+    steps = done + max(1, int(more), least)
     return Plan(steps, evaluate_every, done, share, looks, 1 if old is None else old.stride)
 
 
