@@ -110,7 +110,9 @@ def test_a_run_of_many_steps_without_time_ends(tmp_path, clock):
         return 0.01 if now < 11 else 0.025
 
     share = spend(tmp_path, clock, cost, minutes=0.2, threads=1)[2]
-    assert 0.9 <= share <= 1.25  # a twentieth of the steps is left for the learning rate to fall, at 2.5 times the price
+    assert (
+        0.9 <= share <= 1.25
+    )  # a twentieth of the steps is left for the learning rate to fall, at 2.5 times the price
 
 
 def test_a_plan_made_once_would_miss_the_budget(tmp_path, clock, monkeypatch):
