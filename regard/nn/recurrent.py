@@ -59,7 +59,6 @@ class Recurrent(nn.Module):
         self.directions = 2 if bidirectional else 1
         self.dropout = Dropout(dropout)
         gates = len(GATES[cell])
-        self.names: list[list[str]] = []
         for layer in range(depth):
             width = hidden * self.directions if layer else inputs
             for suffix in self._suffixes(layer):

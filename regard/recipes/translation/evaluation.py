@@ -128,7 +128,7 @@ def _choose(shown: Sequence[Shown]) -> dict[str, tuple[Shown, ...]]:
         return {"some translations (= the model, ~ the reference)": tuple(shown[i] for i in places)}
     order = sorted(shown, key=lambda each: each.chrf or 0.0)
     few = min(SHOWN, len(order) // 2)
-    return {
-        "worst by chrF (= the model, ~ the reference)": tuple(order[:few] if few else order),
-        "best by chrF": tuple(order[::-1][:few]),
-    }
+    worst = "worst by chrF (= the model, ~ the reference)"
+    if not few:
+        return {worst: tuple(order)}
+    return {worst: tuple(order[:few]), "best by chrF": tuple(order[::-1][:few])}

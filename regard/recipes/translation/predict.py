@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from regard.data.missing import is_missing
+from regard.data.missing import is_empty, is_missing
 from regard.data.table_rows import looks_like_table, stream_rows
 from regard.data.text_files import read_lines
 from regard.data.tokenizer import Characters, unknown_words
@@ -138,7 +138,7 @@ class _Translator:
             known: dict[str, Any] = {"source": path, "row": {str(k): plain_cell(v) for k, v in row.items()}}
             if not is_missing(truth):
                 known["truth"] = join_words(str(truth))
-            yield self._given("" if text is None else str(text), f"line {line:,} of {path}", **known)
+            yield self._given("" if is_empty(text) else str(text), f"line {line:,} of {path}", **known)
 
 
 # ── a file with a line for each line

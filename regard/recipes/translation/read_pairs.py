@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard.data.missing import is_empty
 from regard.data.splits import SPLITS
 from regard.data.table_rows import SUFFIXES, looks_like_table, place_of, stream_rows
 from regard.data.text_files import decode_text, read_lines
@@ -123,7 +124,7 @@ def _choose_columns(
 
 
 def _text(cell: Any) -> str:
-    if cell is None:
+    if is_empty(cell):
         return ""
     return join_words(str(cell))
 

@@ -113,6 +113,6 @@ def check_same(vocabulary: Vocabulary, other: Vocabulary, names: tuple[str, str]
     """Raise unless both have the same ids."""
     if vocabulary.to_json() != other.to_json():
         raise RegardError(
-            f"{names[0]} and {names[1]} have other tokens, so they cannot translate together; train the second "
+            f"{names[0]} and {names[1]} have different tokens, so they cannot translate together; train the second "
             f"with --from {names[0]}, which takes its tokens"
         )

@@ -210,7 +210,7 @@ def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
         observers=[],
         report=False,
     )
-    with pytest.raises(RegardError, match="other tokens"):
+    with pytest.raises(RegardError, match="different tokens"):
         regard.predict(run.path, "abc", options={"ensemble": str(other.path)})
 
 
