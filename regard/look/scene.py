@@ -163,10 +163,10 @@ def _in_order(views: Iterable[View]) -> list[View]:
 def _page_frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str, Any]:
     """What every page begins with."""
     size = sum(parameter.numel() for parameter in model.parameters())
-    layers = f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"
+    layers = [f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"] if seen.layers else []
     parts = [
         type(model).__name__,
-        layers,
+        *layers,
         f"{in_short(size)} parameters",
         *([] if run is None else _score(run)),
     ]
