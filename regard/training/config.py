@@ -28,6 +28,8 @@ class TrainConfig:
     )
     weight_decay: float = 0.1  # of matrices; not of norms, biases and embeddings
     decay_all: bool = False  # weight decay also for norms, biases and embeddings
+    # by what the learning rate falls from each block to the one below it, in fine-tuning (0.8, say); 1: the same for all
+    layer_decay: float = 1.0
     warmup: int = 20  # steps in which the learning rate rises
     decay: float = 0.6  # share of the steps, at the end, in which the learning rate falls to 0
     clip: float | None = 1.0  # largest norm of the gradient; None: no clipping
@@ -80,6 +82,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise RegardError(f"{name} must be at least 0 and below 1, got {value}")
+        if not 0 < self.layer_decay <= 1:
+            raise RegardError(f"layer_decay must be above 0 and at most 1, got {self.layer_decay}")
         if self.seeds is not None and self.seeds < 2:
             raise RegardError(f"seeds must be at least 2, got {self.seeds}; leave it out to train once")
         if self.steps is None and self.minutes is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.training.config import TrainConfig
+from regard.training.layer_rates import layer_rates
 from regard.training.muon import Muon
 from regard.training.rules import SGD, Adam, AdamW, Rule
 
@@ -101,7 +102,8 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     """The optimiser of a config.
 
     muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, adam, sgd: one rule
-    for all. Linear maps of sparse features have their own, see `_make_sparse`.
+    for all. Linear maps of sparse features have their own, see `_make_sparse`. With `layer_decay` there is one
+    rule for each depth, see `layer_rates`.
     """
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0
@@ -109,13 +111,15 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         raise RegardError(
             f"{type(model).__name__} has no parameters to train; set requires_grad on at least one"
         )
+    rates = {} if config.layer_decay == 1 else layer_rates(model, config.layer_decay)
     sparse = _make_sparse(model, parts)
+    matrices = parts.body | parts.matrices
     if config.optimiser == "sgd":
         momentum = 0.9 if config.momentum is None else config.momentum
         return Optimiser(
             [
-                SGD(parts.body | parts.matrices, lr, decay, momentum),
-                SGD(parts.rest, lr, spared, momentum),
+                *(SGD(some, lr * rate, decay, momentum) for some, rate in _by_rate(matrices, rates)),
+                *(SGD(some, lr * rate, spared, momentum) for some, rate in _by_rate(parts.rest, rates)),
                 *sparse,
             ]
         )
@@ -123,8 +127,8 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         rule = AdamW if config.optimiser == "adamw" else Adam
         return Optimiser(
             [
-                rule(parts.body | parts.matrices, lr, decay),
-                rule(parts.rest, lr, spared),
+                *(rule(some, lr * rate, decay) for some, rate in _by_rate(matrices, rates)),
+                *(rule(some, lr * rate, spared) for some, rate in _by_rate(parts.rest, rates)),
                 *sparse,
             ]
         )
@@ -132,19 +136,39 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         adam_lr = 0.3 * lr
     else:
         adam_lr = config.adam_lr
-    stacked = [
-        name
-        for name, p in parts.body.items()
-        if name.endswith("in_proj_weight") and p.shape[0] % p.shape[1] == 0
-    ]
+    momentum = 0.95 if config.momentum is None else config.momentum
     return Optimiser(
         [
-            Muon(parts.body, lr, decay, 0.95 if config.momentum is None else config.momentum, stacked),
-            AdamW(parts.matrices, adam_lr, decay),
-            AdamW(parts.rest, adam_lr, spared),
+            *(
+                Muon(some, lr * rate, decay, momentum, _stacked(some))
+                for some, rate in _by_rate(parts.body, rates)
+            ),
+            *(AdamW(some, adam_lr * rate, decay) for some, rate in _by_rate(parts.matrices, rates)),
+            *(AdamW(some, adam_lr * rate, spared) for some, rate in _by_rate(parts.rest, rates)),
             *sparse,
         ]
     )
+
+
+def _stacked(parameters: Mapping[str, Tensor]) -> list[str]:
+    """Names of projections of nn.MultiheadAttention: several square matrices in one."""
+    return [
+        name
+        for name, p in parameters.items()
+        if name.endswith("in_proj_weight") and p.shape[0] % p.shape[1] == 0
+    ]
+
+
+def _by_rate(
+    parameters: Mapping[str, Tensor], rates: Mapping[str, float]
+) -> Iterator[tuple[dict[str, Tensor], float]]:
+    """The parameters whose learning rates are multiplied by the same number, and this number; 1 where `rates` has
+    none."""
+    groups: dict[float, dict[str, Tensor]] = {}
+    for name, p in parameters.items():
+        groups.setdefault(rates.get(name, 1.0), {})[name] = p
+    for rate, group in groups.items():
+        yield group, rate
 
 
 def _make_sparse(model: nn.Module, parts: Split) -> list[Rule]:

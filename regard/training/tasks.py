@@ -349,10 +349,6 @@ def _widen(known: Tensor, target: Tensor) -> Tensor:
 
 
 # ── sums
-#
-#
-#
-# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _cross_entropy(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,6 @@ from regard.runs.run import Run
 AT_ONCE = 32  # texts in one forward pass
 
 
-@torch.no_grad()
 def embed(run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
     """The texts, and a vector for each: of a text file each line is a text, of a table each row.   n d"""
     model: Any = load_model(run)
@@ -36,6 +35,12 @@ def embed(run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[l
     tokenizer = tokenizers.load(run.verify("tokenizer.json"))
     own = str((run.config.data or {}).get("text", "text"))
     texts = [text for given in inputs for text in _texts_of(given, column or own)]
+    return texts, embed_texts(model, tokenizer, texts)
+
+
+@torch.no_grad()
+def embed_texts(model: Any, tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> Array:
+    """A vector of length 1 for each text, as much of it as the model reads.   n d"""
     most = model.config.context
     ids = [tokenizer.frame(tokenizer.encode(text), most)[:most] for text in texts]
     empty = next((text for text, row in zip(texts, ids, strict=True) if not len(row)), None)
@@ -47,7 +52,7 @@ def embed(run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[l
         rows = order[start : start + AT_ONCE]
         tokens, real = pad_rows([ids[i].astype(np.int64) for i in rows])
         found[rows] = F.normalize(_pooled(model, tokens, real), dim=-1).float().numpy()
-    return texts, found
+    return found
 
 
 def _pooled(model: Any, tokens: Tensor, real: Tensor | None) -> Tensor:
@@ -67,4 +72,9 @@ def _texts_of(given: str, column: str) -> list[str]:
     text, kind = read_given_text(given)
     if kind == "text":
         return [text]
+    return lines_of(text)
+
+
+def lines_of(text: str) -> list[str]:
+    """The texts of a file of texts: its lines, but for empty ones."""
     return [line for line in text.splitlines() if line.strip()]

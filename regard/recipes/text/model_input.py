@@ -21,6 +21,7 @@ from regard.look.model_input import (
     fit_columns,
     kept_places,
 )
+from regard.recipes.text.text_vectors import TextVectors
 
 LONGEST = 64  # the longest text whose tokens can be moved
 PLACES = ("where", "position_ids")  # inputs that hold the place of each token
@@ -43,6 +44,8 @@ class TextInput(ModelInput):
     target: str | None = None
     # each token is followed by a query for the one after it: the second stream of a permutation LM
     queries: bool = False
+    # texts that can be searched for the nearest ones
+    among: TextVectors | None = None
 
     def stream(self, size: int) -> Tokens | None:
         labels = self.streams[0].labels

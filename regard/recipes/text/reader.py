@@ -8,6 +8,7 @@ from typing import Any
 from regard.data.text_files import decode_text
 from regard.look.model_input import ModelInput
 from regard.look.reader import Control, Reader
+from regard.look.view import View
 from regard.recipes.text.given_text import read_given_text
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.view import NextTokenView
@@ -21,7 +22,7 @@ ORDER = Control(name="order", type="numbers")
 class TextReader(Reader):
     """The base of all text readers: the user can type a text and move its tokens."""
 
-    views = (NextTokenView(),)
+    views: tuple[View, ...] = (NextTokenView(),)
     controls: tuple[Control, ...] = (TEXT, ORDER)
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:

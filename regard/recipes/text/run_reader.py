@@ -13,11 +13,15 @@ from regard.data import tokenizer as tokenizers
 from regard.look.model_input import Tokens
 from regard.nn.gate import Gate
 from regard.recipes.text.defaults import has_bag, is_classifier, is_permutation
+from regard.recipes.text.embed import lines_of
+from regard.recipes.text.given_text import is_given_file
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.model_input import TextInput
+from regard.recipes.text.nearest_view import NearestView
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
 from regard.recipes.text.spelling import spell_text
+from regard.recipes.text.text_vectors import TextVectors
 from regard.runs.figures import say_number
 from regard.runs.outcome import first_example
 from regard.runs.run import Run
@@ -26,11 +30,19 @@ HELD_OUT = "This text is from the data and was held out from training; --input s
 OF_THE_DATA = (
     "This text is from the data, and the model may have learned from it; --input shows one of yours."
 )
+SEARCHED = 1000  # texts of a file that are searched: a page carries the vectors of all
+FIRST_OF = "The file has {} texts, one in each line; tabs that show one text show the first."
+MORE_TEXTS = "The file has {} texts; the first {} are searched."
 MASK = "[mask]"  # how to write a masked token
 
 
 class RunTextReader(TextReader):
-    """The text reader of a run."""
+    """The text reader of a run.
+
+    Each line of a file that an encoder without labels is given is a text that can be searched.
+    """
+
+    views = (*TextReader.views, NearestView())
 
     def __init__(self, run: Run, model: nn.Module) -> None:
         self.run, self.tokenizer = run, tokenizers.load(run.verify("tokenizer.json"))
@@ -44,6 +56,10 @@ class RunTextReader(TextReader):
         self.causal = bool(config.causal) or self.queries
         gate = getattr(model, "gate", None)
         self.gate = gate if isinstance(gate, Gate) else None
+        # without one the model returns vectors of tokens; a classifier always has one
+        self.has_head = self.labelled is not None or getattr(config, "head", None) != "none"
+        self.embeds = self.labelled is None and not self.causal and hasattr(model, "stack")
+        self.among: TextVectors | None = None
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
         known: dict[str, Any] = {}
@@ -51,14 +67,12 @@ class RunTextReader(TextReader):
             text, known = self.example()
         else:
             text = as_text(given)
+        if self.embeds and isinstance(given, str) and is_given_file(given):
+            text, notes = self.search_lines(text)
+            known["notes"] = notes
         ids = self.encode(text)
         self.check_length(len(ids), "the text")
-        if self.labelled is None:
-            known |= {"answers": "next" if self.causal else "filled", "called": self.called}
-        elif self.labelled.numbers is not None:
-            known |= {"answers": "numbers", "number": self.labelled.numbers}
-        else:
-            known |= {"answers": "classes", "called": self.labelled.labels.__getitem__}
+        known |= self.answers()
         inputs = {"tokens": torch.tensor([ids])}
         if has_bag(self.run.config) and self.labelled is not None:
             inputs["spelling"] = spell_text(self.tokenizer, text)[None]
@@ -71,8 +85,36 @@ class RunTextReader(TextReader):
             ids="tokens",
             text=text,
             queries=self.queries,
+            among=self.among,
             **known,
         )
+
+    def answers(self) -> dict[str, Any]:
+        """What the output is, and how it is read."""
+        if not self.has_head:
+            return {}
+        if self.labelled is None:
+            return {"answers": "next" if self.causal else "filled", "called": self.called}
+        if self.labelled.numbers is not None:
+            return {"answers": "numbers", "number": self.labelled.numbers}
+        return {"answers": "classes", "called": self.labelled.labels.__getitem__}
+
+    def search_lines(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Keep the lines of a file as texts to search. Returns the text that is shown, and what to say of it: the
+        whole file of a masked LM that reads so much, else the first line."""
+        lines = list(dict.fromkeys(line.strip() for line in lines_of(text)))
+        if len(lines) < 2:
+            self.among = None
+            return text, ()
+        texts = lines[:SEARCHED]
+        if self.among is None or self.among.texts != texts:
+            self.among = TextVectors(texts, self.tokenizer)
+        notes: tuple[str, ...] = ()
+        if len(lines) > SEARCHED:
+            notes = (MORE_TEXTS.format(f"{len(lines):,}", f"{SEARCHED:,}"),)
+        if self.has_head and (self.longest is None or len(self.encode(text)) <= self.longest):
+            return text, notes
+        return self.cut(lines[0]), (FIRST_OF.format(f"{len(lines):,}"), *notes)
 
     def say_gate(self, gate: Gate) -> str:
         """How much of the prediction attention can tell."""
