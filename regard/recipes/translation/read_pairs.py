@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard.data.packed_lines import unpack_lines, without_packed
 from regard.data.splits import SPLITS
-from regard.data.table_rows import SUFFIXES, looks_like_table, place_of, stream_rows
-from regard.data.text_files import decode_text, read_lines
+from regard.data.table_rows import looks_like_table, place_of, stream_rows
 from regard.errors import RegardError
-from regard.files import most_unpacked, open_regular
 from regard.recipes.translation.pairs import Pair, Pairs, join_words
 
 # names of the two columns, where nobody says them
 USUAL = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("question", "answer"))
 NESTED = "translation"  # a column of objects such as {"en": "...", "de": "..."}
-PACKED = ".gz"
 SPLIT_NAMES = {**SPLITS, "dev": SPLITS["validation"]}
 SPLIT = re.compile(rf"({'|'.join(sorted(SPLIT_NAMES, key=len, reverse=True))})[\w-]*", re.IGNORECASE)
 LONGEST_NAME = 40  # characters of the name of a column; what is longer is a sentence
@@ -133,7 +129,7 @@ def _text(cell: Any) -> str:
 
 def _read_beside(path: str, beside: str) -> list[Pair]:
     """Line i of one file is the translation of line i of the other."""
-    sides = [list(_lines(each)) for each in (path, beside)]
+    sides = [[join_words(line) for line in unpack_lines(each)] for each in (path, beside)]
     if len(sides[0]) != len(sides[1]):
         raise RegardError(
             f"{path} has {len(sides[0]):,} lines and {beside} has {len(sides[1]):,}, so they are not line by "
@@ -145,37 +141,9 @@ def _read_beside(path: str, beside: str) -> list[Pair]:
     return [Pair(source, target, line) for line, (source, target) in enumerate(both, start=1)]
 
 
-def _lines(path: str) -> Iterator[str]:
-    """The lines of a text file, packed or not. Only a line feed ends one: other marks are parts of sentences."""
-    if not path.lower().endswith(PACKED):
-        return (join_words(line) for line in read_lines(path))
-    lines = _unpack(path).split("\n")
-    return (join_words(line) for line in (lines if lines[-1] else lines[:-1]))
-
-
-def _unpack(path: str) -> str:
-    most = most_unpacked()
-    try:
-        with open_regular(path) as raw, gzip.GzipFile(fileobj=raw) as file:
-            data = file.read(most + 1)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"there is no {path}; {GIVE}") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise RegardError(f"{path} is not a gzip file, or it is cut off: {error}") from error
-    if len(data) > most:
-        raise RegardError(
-            f"{path} has more than {most:,} bytes unpacked, which is more than is read here; give a part of it"
-        )
-    return decode_text(data, path)
-
-
 def _language(path: str) -> str:
     """en of train.en.gz"""
-    return _without_packed(os.path.basename(path)).rpartition(".")[2]
-
-
-def _without_packed(name: str) -> str:
-    return name[: -len(PACKED)] if name.lower().endswith(PACKED) else name
+    return without_packed(os.path.basename(path)).rpartition(".")[2]
 
 
 # ── folders
@@ -192,7 +160,7 @@ class _Part(NamedTuple):
 
 def _read_folder(folder: str, source: str | None, target: str | None) -> Pairs:
     parts = list(_parts(folder))
-    tables = [part for part in parts if f".{part.ending.lower()}" in SUFFIXES]
+    tables = [part for part in parts if looks_like_table(part.path)]
     if any(part.split == SPLITS["train"] for part in tables):
         return _join(folder, [(part.split, read_table(part.path, source, target)) for part in tables])
     there = {(part.split, part.stem, part.ending): part.path for part in parts}
@@ -214,7 +182,7 @@ def _read_folder(folder: str, source: str | None, target: str | None) -> Pairs:
 
 def _parts(folder: str) -> Iterator[_Part]:
     for name in sorted(os.listdir(folder)):
-        stem, dot, ending = _without_packed(name).rpartition(".")
+        stem, dot, ending = without_packed(name).rpartition(".")
         split = SPLIT.fullmatch(stem)
         if dot and split is not None and ending:
             yield _Part(SPLIT_NAMES[split[1].lower()], stem, ending, os.path.join(folder, name))

@@ -187,3 +187,12 @@ def test_without_babel_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "babel.dates", None)
     with pytest.raises(ImportError, match=r"regard\[translate\].*--data reverse"):
         make_date_pairs(10, (0.1, 0.1), seed=0)
+
+
+def test_packed_tables_of_a_folder_are_read(tmp_path):
+    for split, rows in (("train", "a\tb\nc\td\n"), ("val", "e\tf\n")):
+        (tmp_path / f"{split}.tsv.gz").write_bytes(gzip.compress(f"en\tde\n{rows}".encode()))
+    found = read_pairs(str(tmp_path), None, None, None)
+    assert [pair[:2] for pair in found.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert (found.source, found.target) == ("en", "de") and found.splits.tolist() == [0, 0, 1]
+    assert read_pairs(str(tmp_path / "val.tsv.gz"), None, None, None).pairs == [("e", "f", 2)]

@@ -1,5 +1,6 @@
 """A translator from the first step to its files: a tiny task that is learned exactly, killed, resumed, asked."""
 
+import gzip
 import json
 import shutil
 import sys
@@ -125,6 +126,17 @@ def test_lines_of_a_file_become_lines_of_a_file(run, tmp_path, capsys):
     assert "5 rows" in capsys.readouterr().out
     assert main(["predict", str(run.path), "abc"]) == 0
     assert capsys.readouterr().out == "ABC\n"
+
+
+def test_packed_files_are_translated_as_plain_ones(run, tmp_path, capsys):
+    out = tmp_path / "out.txt"
+    contents = {"in.txt.gz": "abc\n\nd", "in.tsv.gz": "small\tmore\nabc\tx\n\t\nd\tx\n"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(gzip.compress(content.encode()))
+        assert main(["predict", str(run.path), str(tmp_path / name), "--out", str(out)]) == 0
+        assert out.read_text() == "ABC\n\nD\n"
+    assert main(["predict", str(run.path), "gone.txt.gz"]) == 2
+    assert "there is no file gone.txt.gz" in capsys.readouterr().err
 
 
 def test_what_is_unknown_is_said_and_what_is_no_text_writes_nothing(run, tmp_path, capsys):
@@ -254,6 +266,15 @@ def test_looking_shows_source_and_target(run):
     assert written.streams[0].labels == ("<begin>", "A", "B", "C")
     with pytest.raises(RegardError, match="empty"):
         reader.read(b"")
+
+
+def test_looking_says_what_is_left_out(run):
+    reader = RunPairReader(run, get_recipe("translation").load(run))
+    odd = reader.read("a💥c", "Aß")
+    assert [stream.labels for stream in odd.streams] == [("<begin>", "A"), ("a", "c", "<end>")]
+    source, target = odd.notes
+    assert source.startswith("source: left out") and source.endswith("💥")
+    assert target.startswith("target: left out") and target.endswith("ß")
 
 
 def test_a_page_and_the_laws_of_a_run(run, tmp_path):
