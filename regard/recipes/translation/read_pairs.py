@@ -21,7 +21,11 @@ NESTED = "translation"  # a column of objects such as {"en": "...", "de": "..."}
 SPLIT_NAMES = {**SPLITS, "dev": SPLITS["validation"]}
 SPLIT = re.compile(rf"({'|'.join(sorted(SPLIT_NAMES, key=len, reverse=True))})[\w-]*", re.IGNORECASE)
 LONGEST_NAME = 40  # characters of the name of a column; what is longer is a sentence
-GIVE = "give a table (.tsv, .csv, .jsonl, .parquet), a folder with train.en and train.de, or two files"
+NAMED = 5  # files of a folder that are named
+GIVE = (
+    "give a table (.tsv, .csv, .jsonl, .parquet), a folder with train.tsv or with train.en and train.de, or two "
+    "files: --data FILE --data.beside FILE"
+)
 
 
 def read_pairs(path: str, beside: str | None, source: str | None, target: str | None) -> Pairs:
@@ -30,20 +34,26 @@ def read_pairs(path: str, beside: str | None, source: str | None, target: str | 
     source, target: names of columns of a table, or languages of files in a folder; None: guess
     """
     if beside is not None:
+        _check_there(path, "--data")
+        _check_there(beside, "--data.beside")
         names = (source or _language(path), target or _language(beside))
         if names[0] == names[1]:
             names = (source or "source", target or "target")
         return Pairs(name=path, pairs=_read_beside(path, beside), source=names[0], target=names[1])
     if os.path.isdir(path):
         return _read_folder(path, source, target)
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no {path}; {GIVE}")
+    _check_there(path, "--data")
     if looks_like_table(path):
         return read_table(path, source, target)
     raise RegardError(
         f"{path} is one side of the pairs; give the other with --data.beside FILE, line by line the translation "
         "of the first"
     )
+
+
+def _check_there(path: str, option: str) -> None:
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no {path}, which {option} names; {GIVE}")
 
 
 # ── tables
@@ -163,6 +173,8 @@ def _read_folder(folder: str, source: str | None, target: str | None) -> Pairs:
     tables = [part for part in parts if looks_like_table(part.path)]
     if any(part.split == SPLITS["train"] for part in tables):
         return _join(folder, [(part.split, read_table(part.path, source, target)) for part in tables])
+    if not any(part.split == SPLITS["train"] for part in parts):
+        raise RegardError(f"{folder} has no training file, {_list_files(folder)}; {GIVE}")
     there = {(part.split, part.stem, part.ending): part.path for part in parts}
     names, notes = _choose_languages(folder, parts, source, target)
     found: list[tuple[int, Pairs]] = []
@@ -178,6 +190,15 @@ def _read_folder(folder: str, source: str | None, target: str | None) -> Pairs:
         pairs = _read_beside(path, beside)
         found.append((split, Pairs(name=path, pairs=pairs, source=names[0], target=names[1])))
     return _join(folder, found, notes)
+
+
+def _list_files(folder: str) -> str:
+    """What a folder holds, in a few words."""
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    if not names:
+        return "it is empty"
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"it holds {', '.join(names[:NAMED])}{more}"
 
 
 def _parts(folder: str) -> Iterator[_Part]:
@@ -214,8 +235,6 @@ def _choose_languages(
 
 def _join(folder: str, parts: Sequence[tuple[int, Pairs]], notes: tuple[str, ...] = ()) -> Pairs:
     """The pairs of several files, each of one split."""
-    if not any(split == SPLITS["train"] for split, _ in parts):
-        raise RegardError(f"{folder} has no training file; {GIVE}")
     names = {(found.source, found.target) for _, found in parts}
     if len(names) > 1:
         said = " and ".join(f"{source}, {target}" for source, target in sorted(names))

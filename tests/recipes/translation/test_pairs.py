@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,9 @@ def bad(folder, kind):
     (folder / "bare.tsv").write_text("A dog runs.\tEin Hund rennt.\nA cat.\tEine Katze.\n")
     (folder / "empty").mkdir(exist_ok=True)
     (folder / "alone").mkdir(exist_ok=True)
+    (folder / "odd").mkdir(exist_ok=True)
+    for number in range(6):
+        write_side(folder / "odd" / f"{number}.en", ["a"])
     write_side(folder / "alone" / "train.en", ["a"])
     write_side(folder / "alone" / "train.de", ["a"])
     write_side(folder / "alone" / "val.en", ["a"])
@@ -98,6 +102,9 @@ def bad(folder, kind):
         "no column": (folder / "three.tsv", None, "on", "two"),
         "same column": (folder / "three.tsv", None, "one", "one"),
         "no header": (folder / "bare.tsv", None, None, None),
+        "odd folder": (folder / "odd", None, "en", "de"),
+        "no file": (folder / "nothing.en", folder / "x.de", None, None),
+        "nothing beside": (folder / "x.en", folder / "nothing.de.gz", None, None),
         "empty folder": (folder / "empty", None, None, None),
         "no partner": (folder / "alone", None, "en", "de"),
         "no language": (folder / "alone", None, "en", "fr"),
@@ -117,7 +124,10 @@ def bad(folder, kind):
         ("no column", "'on'.*did you mean 'one'"),
         ("same column", "both 'one'"),
         ("no header", "A dog runs."),
-        ("empty folder", "--data.source"),
+        ("empty folder", "no training file, it is empty; .* train.en and train.de"),
+        ("odd folder", "no training file, it holds 0.en, 1.en, 2.en, 3.en, 4.en and 1 more; .*train.tsv"),
+        ("no file", r"no .*nothing.en, which --data names"),
+        ("nothing beside", r"no .*nothing.de.gz, which --data.beside names"),
         ("no partner", "val.en and no val.de"),
         ("no language", "train.fr"),
     ],
@@ -196,3 +206,11 @@ def test_packed_tables_of_a_folder_are_read(tmp_path):
     assert [pair[:2] for pair in found.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
     assert (found.source, found.target) == ("en", "de") and found.splits.tolist() == [0, 0, 1]
     assert read_pairs(str(tmp_path / "val.tsv.gz"), None, None, None).pairs == [("e", "f", 2)]
+
+
+def test_one_pair_is_too_few_for_a_validation_split(tmp_path):
+    (tmp_path / "one.tsv").write_text("en\tde\na\tb\n")
+    config = PairsConfig(path=str(tmp_path / "one.tsv"))
+    with pytest.raises(RegardError, match="there is 1 row, .*--data.validation 0"):
+        prepare_pairs(config, seed=0)
+    assert prepare_pairs(replace(config, validation=0.0), seed=0).info.train == 1
