@@ -13,6 +13,7 @@ from regard.data.packed_lines import unpack_lines, without_packed
 from regard.data.splits import SPLITS
 from regard.data.table_rows import looks_like_table, place_of, stream_rows
 from regard.errors import RegardError
+from regard.recipes.describe import format_count
 from regard.recipes.translation.pairs import Pair, Pairs, join_words
 
 # names of the two columns, where nobody says them
@@ -117,6 +118,11 @@ def _choose_columns(
     for pair in USUAL:
         if set(pair) <= set(names):
             return pair
+    if len(names) == 1:
+        raise RegardError(
+            f"{path} has only the column '{names[0]}', and a pair needs two; a tab separates the cells of a .tsv file, "
+            "a comma those of a .csv file"
+        )
     if len(names) != 2:
         raise RegardError(f"{path} has {len(names)} columns: {', '.join(names)}; {advice}")
     odd = next((name for name in names if len(name) > LONGEST_NAME or " " in name.strip()), None)
@@ -141,9 +147,10 @@ def _read_beside(path: str, beside: str) -> list[Pair]:
     """Line i of one file is the translation of line i of the other."""
     sides = [[join_words(line) for line in unpack_lines(each)] for each in (path, beside)]
     if len(sides[0]) != len(sides[1]):
+        first = format_count(len(sides[0]), "lines") or "no lines"
         raise RegardError(
-            f"{path} has {len(sides[0]):,} lines and {beside} has {len(sides[1]):,}, so they are not line by "
-            "line translations; give files with the same number of lines"
+            f"{path} has {first} and {beside} has {len(sides[1]):,}, so they are not line by line translations; "
+            "give files with the same number of lines"
         )
     if not sides[0]:
         raise RegardError(f"{path} is empty; give a file with one sentence in each line")

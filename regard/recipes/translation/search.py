@@ -15,6 +15,7 @@ from regard.data.batch import pad_rows
 from regard.errors import RegardError
 from regard.generation.batch_readers import generate_targets
 from regard.models.seq2seq import Seq2Seq
+from regard.recipes.describe import format_count
 from regard.recipes.translation.vocabulary import Vocabulary
 
 TOKENS_AT_ONCE = 4096  # of the sources in a batch, times beams
@@ -39,7 +40,7 @@ class SearchOptions:
         check_positive(self, "beams", "n_best")
         if self.n_best > self.beams:
             raise RegardError(
-                f"{self.beams} beams cannot give the {self.n_best} best; use --beams {self.n_best} or more"
+                f"{format_count(self.beams, 'beams')} cannot give the {self.n_best} best; use --beams {self.n_best} or more"
             )
         if not self.length_penalty >= 0:
             raise RegardError(f"length_penalty must be at least 0, got {self.length_penalty}")

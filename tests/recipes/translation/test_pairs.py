@@ -83,6 +83,7 @@ def bad(folder, kind):
     write_side(folder / "x.en", ["a", "b", "c"])
     write_side(folder / "x.de", ["a", "b"])
     (folder / "cut.gz").write_bytes(gzip.compress(b"a\nb\nc\n" * 100)[:20])
+    (folder / "one.tsv").write_text("one\na\n")
     (folder / "three.tsv").write_text("one\ttwo\tthree\na\tb\tc\n")
     (folder / "bare.tsv").write_text("A dog runs.\tEin Hund rennt.\nA cat.\tEine Katze.\n")
     (folder / "empty").mkdir(exist_ok=True)
@@ -98,6 +99,7 @@ def bad(folder, kind):
         "one side": (folder / "x.en", None, None, None),
         "missing": (folder / "nothing.tsv", None, None, None),
         "cut": (folder / "cut.gz", folder / "x.de", None, None),
+        "one column": (folder / "one.tsv", None, None, None),
         "three": (folder / "three.tsv", None, None, None),
         "no column": (folder / "three.tsv", None, "on", "two"),
         "same column": (folder / "three.tsv", None, "one", "one"),
@@ -120,6 +122,7 @@ def bad(folder, kind):
         ("one side", "--data.beside"),
         ("missing", "no .*nothing.tsv"),
         ("cut", "cut.gz is not a gzip file, or it is cut off"),
+        ("one column", "only the column 'one', .*tab"),
         ("three", "3 columns: one, two, three"),
         ("no column", "'on'.*did you mean 'one'"),
         ("same column", "both 'one'"),
@@ -146,8 +149,8 @@ def test_empty_and_long_sides_and_repeats_are_counted(tmp_path):
     corpus = prepare_pairs(config, seed=0)
     assert (corpus.info.train, corpus.info.validation) == (len(rows) - 3, 1)
     said = " ".join(corpus.notes)
-    assert "1 of 36 pairs have an empty side (the first in line 5)" in said
-    assert "more than 30 tokens" in said and "sources of 1 training pairs" in said
+    assert "1 of 36 pairs has an empty side (the first in line 5)" in said
+    assert "more than 30 tokens" in said and "source of 1 training pair is" in said
     kept = prepare_pairs(PairsConfig(path=str(tmp_path), context=64, repeated="keep"), seed=0)
     assert kept.info.train == len(rows) - 1
     for wrong, words in (({}, "empty side"), ({"context": 64}, "empty side")):
