@@ -22,7 +22,7 @@ from regard.recipes.translation.dataset import PairsInfo
 from regard.recipes.translation.pairs import join_words
 from regard.recipes.translation.prediction import Translation
 from regard.recipes.translation.read_pairs import flatten_row, source_column
-from regard.recipes.translation.search import SearchOptions, translate
+from regard.recipes.translation.search import SearchOptions, longest_tokens, translate
 from regard.recipes.translation.vocabulary import Vocabulary, check_same, describe_unknown, load_vocabulary
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -100,7 +100,7 @@ class _Translator:
 
     def _given(self, text: str, name: str, **known: Any) -> _Given:
         words = join_words(text)
-        notes = [describe_unknown(self.vocabulary.source, words), self._cut(words)]
+        notes = [describe_unknown(self.vocabulary.source, words), self._cut(words), self._bound(words)]
         said = tuple(f"{name[:40]}: {note}" for note in notes if note)
         return _Given(words, Translation(input=words, kind="text", notes=said, **known))
 
@@ -110,6 +110,16 @@ class _Translator:
         if limit is None or count <= limit:
             return None
         return f"the model reads only the first {limit - 1:,} of {count - 1:,} tokens"
+
+    def _bound(self, text: str) -> str | None:
+        """A note about a text so long that its translation may be cut."""
+        count, most = len(self.vocabulary.encode_source(text)), longest_tokens(self.models)
+        if count <= most or any(model.limit is not None for model in self.models):
+            return None
+        return (
+            f"of {count - 1:,} tokens, far more than in training; its translation ends after {most:,} tokens at the "
+            "latest; give each sentence a line of its own"
+        )
 
     def _read_file(self, path: str) -> Iterator[_Given]:
         for number, line in enumerate(unpack_lines(path), start=1):

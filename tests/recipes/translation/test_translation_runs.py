@@ -14,12 +14,14 @@ import regard
 from regard.cli.main import main
 from regard.data.splits import SPLITS
 from regard.errors import RegardError
+from regard.generation.batch_readers import generate_targets
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.settings import read_settings
 from regard.recipes.translation import measures
 from regard.recipes.translation.job import read_corpus
 from regard.recipes.translation.run_reader import RunPairReader
+from regard.recipes.translation.search import most_tokens
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.training.progress import Observer
@@ -149,6 +151,23 @@ def test_what_is_unknown_is_said_and_what_is_no_text_writes_nothing(run, tmp_pat
     (tmp_path / "in.txt").write_text("ab\n")
     both = ["predict", str(run.path), str(tmp_path / "in.txt"), "--out", str(tmp_path / "in.txt")]
     assert main(both) == 2 and (tmp_path / "in.txt").read_text() == "ab\n"
+
+
+def test_a_long_text_has_a_translation_of_bounded_length(run, monkeypatch, capsys):
+    """A model that never ends writes four times as much as the longest side of training, which is 16, and no more."""
+    model = load_model(run)
+    assert most_tokens([model], 5, 2.0) == 20 and most_tokens([model], 5000, 2.0) == 64
+    asked = []
+
+    def search(models, ids, real, *, max_new, **how):
+        asked.extend(max_new)
+        return generate_targets(models, ids, real, max_new=[3] * len(max_new), **how)
+
+    monkeypatch.setattr("regard.recipes.translation.search.generate_targets", search)
+    assert main(["predict", str(run.path), "ab" * 1000]) == 0
+    assert asked == [64] and "of 2,000 tokens, far more than in training" in capsys.readouterr().err
+    assert main(["predict", str(run.path), "ab"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_translation_does_not_depend_on_those_beside_it(run):
