@@ -157,8 +157,10 @@ def held_out(count: int, share: float) -> int:
     if not 0 <= share < 1:
         raise RegardError(f"validation is a share of the rows: at least 0 and below 1, got {share}")
     if share and count < 2:
+        rows = "is 1 row" if count == 1 else f"are {count} rows"
         raise RegardError(
-            f"there is {count} row, too few for a validation split; give more rows, or validation=0"
+            f"there {rows}, too few for a validation split; give more rows, or train without one: "
+            "--data.validation 0 (in Python, validation=0)"
         )
     if share:
         return min(count - 1, max(1, round(count * share)))

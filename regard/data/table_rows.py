@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data.text_files import read_lines
+from regard.data.any_length import any_length
+from regard.data.packed_lines import PACKED, unpack_lines, without_packed
+from regard.data.tsv_rows import MARK, read_tsv_rows, split_header
 from regard.errors import RegardError, nearest
 from regard.files import most_unpacked, open_regular, readable_as
 
 JSON_LINES = (".jsonl", ".ndjson")
 SUFFIXES = (".csv", ".tsv", ".parquet", *JSON_LINES)
+PACKED_TABLES = tuple(f"{suffix}{PACKED}" for suffix in (".csv", ".tsv", *JSON_LINES))
 BYTES_OF_A_CELL = 64  # in memory, at least
 AT_ONCE = 4096  # rows of a Parquet file that are unpacked together
 
@@ -29,14 +31,14 @@ class Streamed(NamedTuple):
 
 def looks_like_table(path: str) -> bool:
     """Is this the path of a table, by its suffix?"""
-    return path.lower().endswith(SUFFIXES)
+    return path.lower().endswith((*SUFFIXES, *PACKED_TABLES))
 
 
 def stream_rows(path: str, wanted: Collection[str] = ()) -> Streamed:
     """A table, row by row. wanted: names of columns, which tell which mark separates the cells of a CSV file"""
     with readable_as(path, "a table"):
         names, rows = open_cells(path, wanted, short=True)
-        if path.lower().endswith(JSON_LINES):
+        if without_packed(path).lower().endswith(JSON_LINES):
             return Streamed(path, names, _guarded(rows, path))
         keys = _different(names)
         named = ((line, dict(zip(keys, cells, strict=True))) for line, cells in rows)
@@ -48,10 +50,9 @@ def open_cells(
 ) -> tuple[list[str], Iterator[tuple[int, Any]]]:
     """The column names, and the cells of each row: a list, or for JSON Lines a dict. short: rows of CSV with
     too few cells are filled up with None, not refused"""
-    lowered = path.lower()
-    if lowered.endswith(".parquet"):
+    if path.lower().endswith(".parquet"):
         return _open_parquet(path)
-    if lowered.endswith(JSON_LINES):
+    if without_packed(path).lower().endswith(JSON_LINES):
         return _open_json_lines(path)
     return _open_csv(path, wanted, short)
 
@@ -98,14 +99,18 @@ def _guarded(rows: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, 
 def _open_csv(
     path: str, wanted: Collection[str], short: bool
 ) -> tuple[list[str], Iterator[tuple[int, list[Any]]]]:
-    lines = read_lines(path)
+    lines = unpack_lines(path)
     first = next(lines, "")
     if not first.strip():
         raise RegardError(f"{path} has no header; write the column names in its first line")
+    if without_packed(path).lower().endswith(".tsv"):
+        names = [name.strip() for name in split_header(first)]
+        rows: Iterator[tuple[int, list[str]]] = read_tsv_rows(lines, len(names), 2)
+        return names, _check_widths(rows, path, MARK, len(names), short)
     with any_length():
         headers = {mark: [name.strip() for name in _split_header(first, mark)] for mark in ",;\t"}
     mark = max(headers, key=lambda each: (set(wanted) <= set(headers[each]), len(headers[each])))
-    return headers[mark], _csv_rows(lines, path, mark, len(headers[mark]), short)
+    return headers[mark], _check_widths(_csv_rows(lines, path, mark), path, mark, len(headers[mark]), short)
 
 
 def _split_header(line: str, mark: str) -> list[str]:
@@ -115,14 +120,25 @@ def _split_header(line: str, mark: str) -> list[str]:
         return []
 
 
-def _csv_rows(
-    lines: Iterator[str], path: str, mark: str, width: int, short: bool
+def _check_widths(
+    rows: Iterator[tuple[int, list[str]]], path: str, mark: str, width: int, short: bool
 ) -> Iterator[tuple[int, list[Any]]]:
+    for line, row in rows:
+        if len(row) > width or (len(row) < width and not short):
+            named = "a tab" if mark == MARK else f"'{mark}'"
+            raise RegardError(
+                f"line {line} of {path} has {len(row)} values, but there are {width} columns; "
+                f"a text with {named} or a line end in it needs double quotes around it"
+            )
+        yield line, [*row, *[None] * (width - len(row))]
+
+
+def _csv_rows(lines: Iterator[str], path: str, mark: str) -> Iterator[tuple[int, list[str]]]:
     reader, line = csv.reader(lines, delimiter=mark, strict=True), 2
     while True:
         try:
             with any_length():
-                row: list[Any] | None = next(reader, None)
+                row = next(reader, None)
         except csv.Error as error:
             raise RegardError(
                 f"{path} is not CSV from line {line} on: {error}; a text with quotes in it needs "
@@ -131,23 +147,8 @@ def _csv_rows(
         if row is None:
             return
         if row:  # an empty line is no row
-            if len(row) > width or (len(row) < width and not short):
-                raise RegardError(
-                    f"line {line} of {path} has {len(row)} values, but there are {width} columns; "
-                    f"a text with '{mark}' or a line end in it needs double quotes around it"
-                )
-            yield line, row + [None] * (width - len(row))
+            yield line, row
         line = reader.line_num + 2  # where the next row begins; this one may have had several lines
-
-
-@contextmanager
-def any_length() -> Iterator[None]:
-    """Lift the global size limit of the csv module while reading."""
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 # ── JSON Lines
@@ -167,7 +168,7 @@ def _with_first(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
 
 
 def _json_rows(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, content in enumerate(read_lines(path), start=1):
+    for line, content in enumerate(unpack_lines(path), start=1):
         if not content.strip():
             continue
         try:

@@ -51,8 +51,8 @@ POSITIONS = {
 
 
 class ConvAttention(nn.Module):
-    """h + W_o c,  c_i = Σ_j w_ij v_j,  w_i = softmax_j of (W h_i + y_i)·z_j, where y is the target's embedding, z
-    the encoder's output, and v = z + the source's embedding.   b n d -> b n d"""
+    """h + W_o c,  c_i = Σ_j w_ij v_j,  w_i = softmax_j of (W norm(h_i) + y_i)·z_j / √d, where y is the target's
+    embedding, z the encoder's output, and v = z + the source's embedding.   b n d -> b n d"""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -96,13 +96,14 @@ class Recurrent(nn.Module):
         -> outputs b n d, and the state of each layer after its last real token, both directions beside each
         other."""
         b, _, _ = expect(x, "b n inputs", name="x", inputs=self.inputs)
+        begins = state is None
         if state is None:
             state = self.empty(b, x)
         ends: list[State] = []
         for layer in range(self.depth):
             if layer:
                 x = self.dropout(x)
-            x, end = self._run(layer, x, state[layer], real)
+            x, end = self._run(layer, x, state[layer], real, begins)
             ends.append(end)
         return x, ends
 
@@ -112,7 +113,9 @@ class Recurrent(nn.Module):
         zeros = torch.zeros(b, self.directions * self.hidden, dtype=dtype, device=like.device)
         return [(zeros, zeros)[: 2 if self.cell == "lstm" else 1] for _ in range(self.depth)]
 
-    def _run(self, layer: int, x: Tensor, state: State, real: Tensor | None) -> tuple[Tensor, State]:
+    def _run(
+        self, layer: int, x: Tensor, state: State, real: Tensor | None, begins: bool
+    ) -> tuple[Tensor, State]:
         weights = self.weights(layer)
         if not torch.is_autocast_enabled(x.device.type):  # which casts by itself
             x = x.to(weights[0].dtype)
@@ -121,16 +124,37 @@ class Recurrent(nn.Module):
             shut = self._shut(weights[0])
             weights = [torch.cat((w, shut), 1) if i % 4 == 0 else w for i, w in enumerate(weights)]
         first = [h.unflatten(1, (self.directions, self.hidden)).transpose(0, 1).contiguous() for h in state]
-        # torch keeps what the backward pass needs only in training
-        keep = self.training or torch.is_grad_enabled()
-        given = tuple(first) if self.cell == "lstm" else first[0]
-        out, *last = RUN[self.cell](x, given, weights, True, 1, 0.0, keep, self.bidirectional, True)
+        if real is not None and self.cell == "lstm" and self.bidirectional and not begins:
+            out, last = self._run_each_way(x, first, weights, real)
+        else:
+            out, *last = self._call(x, first, weights, self.bidirectional)
         ends = [h.transpose(0, 1).flatten(1).to(x.dtype) for h in last]  # b d
         if real is not None:
             # c is right; h is read again, because an LSTM's output gate is not shut, and torch computes the h' of a
             # GRU as (h − n) ⊙ z + n, which rounds
             ends[0] = self._last(out, state[0], real)
         return out, tuple(ends)
+
+    def _call(self, x: Tensor, first: list[Tensor], weights: list[Tensor], both: bool) -> tuple[Tensor, ...]:
+        """One call of torch.   x: b n inputs   first: each directions b hidden"""
+        # torch keeps what the backward pass needs only in training
+        keep = self.training or torch.is_grad_enabled()
+        given = tuple(first) if self.cell == "lstm" else first[0]
+        found: tuple[Tensor, ...] = RUN[self.cell](x, given, weights, True, 1, 0.0, keep, both, True)
+        return found
+
+    def _run_each_way(
+        self, x: Tensor, first: list[Tensor], weights: list[Tensor], real: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Both directions of an LSTM with padding and a given state. Padding keeps c, but h becomes σ(o) ⊙ tanh c
+        there, which is not the given h unless both are 0; so the backward direction reads the real tokens of
+        each row turned round, with padding after them."""
+        turn = _turn_round(real)[..., None]  # b n 1, its own inverse
+        turned = x.gather(1, turn.expand_as(x))
+        there = self._call(x, [h[:1] for h in first], weights[:4], False)
+        back = self._call(turned, [h[1:] for h in first], weights[4:], False)
+        out = torch.cat((there[0], back[0].gather(1, turn.expand_as(back[0]))), -1)
+        return out, [torch.cat(ends) for ends in zip(there[1:], back[1:], strict=True)]
 
     def _shut(self, like: Tensor) -> Tensor:
         """What padding adds to each gate.   gates·hidden 1"""
@@ -150,3 +174,9 @@ class Recurrent(nn.Module):
     def extra_repr(self) -> str:
         both = ", bidirectional" if self.bidirectional else ""
         return f"{self.cell}, {self.inputs}, {self.hidden}, depth={self.depth}{both}"
+
+
+def _turn_round(real: Tensor) -> Tensor:
+    """For each place the one it comes from if the real tokens of its row are turned round; padding stays.   b n"""
+    place = torch.arange(real.shape[1], device=real.device).expand_as(real)
+    return torch.where(real, real.sum(1, keepdim=True) - 1 - place, place)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.errors import RegardError
+from regard.recipes.describe import format_count
 from regard.recipes.job import Job, Split
 from regard.runs.figures import say_measures
 from regard.training.tasks import Classify, Task, keep_finite
@@ -50,7 +51,7 @@ class Evaluation:
         if self.count is None:
             of = ""
         else:
-            of = f"  (of {self.count:,} {self.unit})"
+            of = f"  (of {format_count(self.count, self.unit) or f'no {self.unit}'})"
         return f"{self.split}: {say_measures(self.measures)}{of}"
 
 

@@ -83,6 +83,28 @@ def test_padding_is_passed_as_packing_passes_it(cell, both, depth):
     torch.testing.assert_close(one, two)
 
 
+@pytest.mark.parametrize("cell, both, depth", CASES)
+def test_padding_keeps_a_given_state_in_both_directions(cell, both, depth):
+    """The backward direction enters the last real token with the given state, as in torch's packed sequences."""
+    ours, theirs = pair(cell, both, depth)
+    x = torch.randn(4, 7, 5, dtype=torch.float64, requires_grad=True)
+    parts = 2 if cell == "lstm" else 1
+    state = torch.randn(parts, depth, 2 if both else 1, 4, 6, dtype=torch.float64)
+    given = [tuple(h.transpose(0, 1).flatten(1) for h in state[:, layer]) for layer in range(depth)]
+    out, ends = ours(x, given, REAL)
+    packed = nn.utils.rnn.pack_padded_sequence(x[:3], LENGTHS[:3], batch_first=True)
+    first = state.flatten(1, 2)[:, :, :3].contiguous()
+    true, last = theirs(packed, tuple(first) if cell == "lstm" else first[0])
+    true, _ = nn.utils.rnn.pad_packed_sequence(true, batch_first=True)
+    torch.testing.assert_close(out[:3][REAL[:3]], true[REAL[:3]])
+    for i, h in enumerate(last if cell == "lstm" else (last,)):
+        found = torch.stack([end[i] for end in ends], 1).unflatten(2, (-1, 6)).flatten(1, 2).transpose(0, 1)
+        torch.testing.assert_close(found[:, :3], h)
+        torch.testing.assert_close(found[:, 3], state[i].flatten(0, 1)[:, 3])
+    for grad, expected in zip(grads(out[REAL], [x]), grads(true[REAL[:3]], [x]), strict=True):
+        torch.testing.assert_close(grad, expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_padding_shuts_the_gates_to_the_last_bit(dtype):
     """A state that goes through a thousand padded tokens is the same one."""

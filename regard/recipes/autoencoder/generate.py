@@ -15,7 +15,14 @@ from regard.recipes.autoencoder.codes import read_prior
 from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
 from regard.recipes.autoencoder.given_inputs import read_one
 from regard.recipes.autoencoder.task import to_numbers
-from regard.recipes.autoencoder.write_inputs import check_place, is_folder, rows_as_csv, write_made
+from regard.recipes.autoencoder.write_inputs import (
+    check_not_lost,
+    check_place,
+    is_folder,
+    rows_as_csv,
+    write_made,
+)
+from regard.recipes.describe import format_count
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -65,6 +72,8 @@ def generate(run: Run, options: GenerateOptions, note: Callable[[str], None]) ->
     info = run.section(InputsInfo, "corpus")
     if options.out is not None:
         check_place(options.out, info.form)
+        near = () if options.near is None else (options.near,)
+        check_not_lost(options.out, (*near, *(options.between or ())))
     model: Any = load_model(run)
     codes = choose_codes(run, model, options, note)
     # rows of a table are drawn with the noise that they have; an image is shown without
@@ -93,10 +102,12 @@ def decode_codes(model: Any, codes: Tensor, draw: torch.Generator | None) -> Ten
 def describe(options: GenerateOptions, count: int) -> str:
     """What was generated, in words."""
     if options.between:
-        return f"{count} inputs on the line from {options.between[0]} to {options.between[1]}"
+        return (
+            f"{format_count(count, 'inputs')} on the line from {options.between[0]} to {options.between[1]}"
+        )
     if options.near is not None:
-        return f"{count} samples around {options.near}, spread {options.spread:g}"
-    return f"{count} samples"
+        return f"{format_count(count, 'samples')} around {options.near}, spread {options.spread:g}"
+    return format_count(count, "samples") or "no samples"
 
 
 def choose_codes(run: Run, model: Any, options: GenerateOptions, note: Callable[[str], None]) -> Tensor:

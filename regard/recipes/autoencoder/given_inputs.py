@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ def _images(inputs: Sequence[str], config: InputsConfig, info: InputsInfo) -> It
         try:
             yield GivenInput(read_one(path, config, info), prediction)
         except (ValueError, OSError) as error:
-            yield GivenInput(None, Prediction(input=path, error=str(error)))
+            yield GivenInput(None, replace(prediction, error=str(error)))
 
 
 def _rows(path: str, info: InputsInfo) -> Iterator[GivenInput]:

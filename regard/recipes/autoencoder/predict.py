@@ -20,7 +20,17 @@ from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
 from regard.recipes.autoencoder.generate import threshold_of
 from regard.recipes.autoencoder.given_inputs import GivenInput, given_inputs, restore
 from regard.recipes.autoencoder.task import to_numbers
-from regard.recipes.autoencoder.write_inputs import check_place, is_folder, lay_out, png, to_bytes, write_made
+from regard.recipes.autoencoder.write_inputs import (
+    check_not_lost,
+    check_place,
+    is_folder,
+    lay_out,
+    png,
+    to_bytes,
+    write_made,
+)
+from regard.recipes.images.dataset import ImagesConfig
+from regard.recipes.images.given_images import paths_of
 from regard.recipes.prediction import Prediction
 from regard.runs.figures import say_number
 from regard.runs.load import load_model
@@ -153,10 +163,11 @@ def check_output(run: Run, inputs: Sequence[str], out: str | os.PathLike[str]) -
     """Raise for what cannot be drawn, or not there; before any work."""
     info = run.section(InputsInfo, "corpus")
     check_place(out, info.form)
-    if any(os.path.exists(out) and os.path.exists(each) and os.path.samefile(each, out) for each in inputs):
-        raise RegardError(
-            f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
-        )
+    given = list(inputs)
+    if info.form == "images":
+        config = run.section(InputsConfig, "data")
+        given += paths_of(inputs, ImagesConfig(image=config.image, label=config.label))
+    check_not_lost(out, given)
 
 
 def draw(run: Run, predictions: Iterator[Prediction], out: str | os.PathLike[str]) -> Iterator[Prediction]:
@@ -178,9 +189,16 @@ def draw(run: Run, predictions: Iterator[Prediction], out: str | os.PathLike[str
         if info.form == "images" and len(made) == 1 and not is_folder(out):
             files.write_bytes(out, png(to_bytes(together)[0]))
             return
-        write_made(together, info, out)
+        write_made(together, info, out, names=_names_of_files([each.input for each in done]))
         return
     files.write_bytes(out, png(sheet_of_pairs(torch.stack(given), together)))
+
+
+def _names_of_files(inputs: Sequence[str]) -> list[str]:
+    """The names of the inputs without folders and endings; none if two are the same."""
+    names = [Path(each).stem for each in inputs]
+    different = {name.casefold() for name in names}
+    return names if len(different) == len(names) else []
 
 
 def sheet_of_pairs(given: Tensor, made: Tensor, across: int = 16) -> Any:

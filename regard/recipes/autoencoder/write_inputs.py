@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, sqrt
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,29 @@ def check_place(out: Output, form: Form) -> None:
         raise RegardError(f"cannot write {out}: there is no folder {parent}; make it first")
 
 
-def write_made(made: Tensor, info: InputsInfo, out: Output, *, columns: int | None = None) -> None:
-    """Inputs as a model gives them.   n shape. columns: of a sheet; None: about as many as rows"""
+def check_not_lost(out: Output, inputs: Iterable[str]) -> None:
+    """A RegardError if `out` is an input, or the folder of one, which could be overwritten there."""
+    if not os.path.exists(out):
+        return
+    for each in inputs:
+        if os.path.exists(each) and os.path.samefile(each, out):
+            raise RegardError(
+                f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
+            )
+        folder = Path(each).parent
+        if folder.is_dir() and os.path.samefile(folder, out):
+            raise RegardError(
+                f"--out {os.fspath(out)} is the folder of {each}, which could be lost; give another folder"
+            )
+
+
+def write_made(
+    made: Tensor, info: InputsInfo, out: Output, *, columns: int | None = None, names: Sequence[str] = ()
+) -> None:
+    """Inputs as a model gives them.   n shape. columns: of a sheet; None: about as many as rows. names: of the
+    files of a folder, without their endings; none: numbers"""
     if is_folder(out):
-        _write_folder(made, info, Path(out))
+        _write_folder(made, info, Path(out), names)
         return
     WRITERS[info.form, Path(out).suffix.lower()](made, info, Path(out), columns)
 
@@ -147,13 +166,14 @@ WRITERS: dict[tuple[Form, str], Callable[[Tensor, InputsInfo, Path, int | None],
 }
 
 
-def _write_folder(made: Tensor, info: InputsInfo, out: Path) -> None:
-    """A file for each input, called by its number."""
+def _write_folder(made: Tensor, info: InputsInfo, out: Path, names: Sequence[str]) -> None:
+    """A file for each input, called by its name or number."""
     files.make_folder(out, parents=True)
     digits = len(str(len(made)))
+    called = names or [f"{number:0{digits}}" for number in range(1, len(made) + 1)]
     if info.form == "images":
-        for number, image in enumerate(to_bytes(made), 1):
-            files.write_bytes(out / f"{number:0{digits}}.png", png(image))
+        for name, image in zip(called, to_bytes(made), strict=True):
+            files.write_bytes(out / f"{name}.png", png(image))
         return
-    for number, cloud in enumerate(made.numpy(), 1):
-        files.write_array(out / f"{number:0{digits}}.npy", cloud)
+    for name, cloud in zip(called, made.numpy(), strict=True):
+        files.write_array(out / f"{name}.npy", cloud)

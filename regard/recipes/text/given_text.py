@@ -12,7 +12,7 @@ from regard.files import open_regular, read_bounded
 
 MOST = 2**26  # bytes of a file with a text to read
 # reviews/one.txt, but not "and/or, he said"
-LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?|ndjson|parquet)\Z|\A\S*/\S*\Z")
+LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?|ndjson|parquet)(\.gz)?\Z|\A\S*/\S*\Z")
 
 
 def is_given_file(given: str) -> bool:

@@ -221,7 +221,7 @@ def _encode(found: Pairs, splits: Array, config: PairsConfig, vocabulary: Vocabu
     )
     if long.any():
         kept = np.flatnonzero(~long).tolist()
-        why = f"have a side with more than {config.context:,} tokens"
+        why = f"a side with more than {config.context:,} tokens"
         found = leave_out(found, long, config.wrong, why, "shorten them, or use a larger --data.context")
         sources, targets = [sources[i] for i in kept], [targets[i] for i in kept]
         splits = splits[~long]

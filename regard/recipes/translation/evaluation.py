@@ -11,6 +11,7 @@ from torch import nn
 
 from regard.data.array import Array
 from regard.models.seq2seq import Seq2Seq
+from regard.recipes.describe import format_count
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Split
 from regard.recipes.translation.dataset import Corpus
@@ -60,7 +61,9 @@ class TranslationEvaluation(Evaluation):
         figures = [f"exactly right {say_percent(self.measures[EXACT])}"]
         named = [name for name in self.signatures if name in self.measures]
         figures += [f"{name} {say_number(self.measures[name])}" for name in named]
-        return "\n".join([f"{self.split}, {self.beams} beams: {'  '.join(figures)}", *self._lines()])
+        return "\n".join(
+            [f"{self.split}, {format_count(self.beams, 'beams')}: {'  '.join(figures)}", *self._lines()]
+        )
 
     def _lines(self) -> list[str]:
         """How the measures were computed, and translations under their headings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -110,7 +111,7 @@ def other_corpus(run: Run, path: str) -> Corpus:
 
 def _has_other_names(path: str, source: str, target: str) -> bool:
     """Is this a table without these two columns? Or a folder or file, for a run of made pairs?"""
-    if not looks_like_table(path):
+    if not (looks_like_table(path) and os.path.isfile(path)):
         return (source, target) == ("source", "target")
     return not {source, target} <= set(stream_rows(path, (source, target)).names)
 

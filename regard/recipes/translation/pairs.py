@@ -11,6 +11,7 @@ import numpy as np
 from regard.data.array import Array
 from regard.data.splits import TRAIN
 from regard.errors import RegardError
+from regard.recipes.describe import format_count
 
 Handling = Literal["skip", "refuse"]
 
@@ -58,22 +59,23 @@ def join_words(text: str) -> str:
 def without_empty(found: Pairs, how: Handling) -> Pairs:
     """Without pairs of which a side is empty; they are counted."""
     empty = np.array([not (pair.source and pair.target) for pair in found.pairs], dtype=bool)
-    return leave_out(found, empty, how, "have an empty side", "fill them in")
+    return leave_out(found, empty, how, "an empty side", "fill them in")
 
 
 def leave_out(found: Pairs, wrong: Array, how: Handling, why: str, advice: str) -> Pairs:
-    """Without the pairs that are wrong, which a note counts; or refuse them."""
+    """Without the pairs that are wrong, which a note counts; or refuse them. why: what they have"""
     count = int(wrong.sum())
     if not count:
         return found
     first = found.pairs[int(wrong.argmax())].line
     place = f" (the first in line {first:,})" if first else ""
-    said = f"{found.name}: {count:,} of {len(found):,} pairs {why}{place}"
+    has, they = ("has", "it is") if count == 1 else ("have", "they are")
+    said = f"{found.name}: {count:,} of {format_count(len(found), 'pairs')} {has} {why}{place}"
     if how == "refuse":
         raise RegardError(f"{said}; {advice}, or leave them out with --data.wrong skip")
     if count == len(found):
         raise RegardError(f"{said}, so nothing is left; {advice}")
-    return found.take(~wrong, f"{said}; they are left out")
+    return found.take(~wrong, f"{said}; {they} left out")
 
 
 def without_repeats(found: Pairs, splits: Array) -> tuple[Pairs, Array]:
@@ -84,14 +86,18 @@ def without_repeats(found: Pairs, splits: Array) -> tuple[Pairs, Array]:
     count = int(known.sum())
     if not count:
         return found, splits
+    some, they = ("source", "is"), "it is"
+    if count > 1:
+        some, they = ("sources", "are"), "they are"
     if count == int((splits == TRAIN).sum()):
+        every = f"all {count:,} training pairs" if count > 1 else "the only training pair"
         raise RegardError(
-            f"{found.name}: the sources of all {count:,} training pairs are also in the validation or test "
-            "split, so nothing is left to learn from; keep them with --data.repeated keep"
+            f"{found.name}: the {some[0]} of {every} {some[1]} also in the validation or test split, so nothing "
+            "is left to learn from; keep them with --data.repeated keep"
         )
     said = (
-        f"{found.name}: the sources of {count:,} training pairs are also in the validation or test split; they "
-        "are left out of training (--data.repeated keep keeps them)"
+        f"{found.name}: the {some[0]} of {format_count(count, 'training pairs')} {some[1]} also in the validation "
+        f"or test split; {they} left out of training (--data.repeated keep keeps them)"
     )
     return found.take(~known, said), splits[~known]
 

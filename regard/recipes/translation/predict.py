@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from regard.data.missing import is_empty, is_missing
+from regard.data.packed_lines import unpack_lines
 from regard.data.table_rows import looks_like_table, stream_rows
-from regard.data.text_files import read_lines
-from regard.data.tokenizer import Characters, unknown_words
 from regard.errors import RegardError
 from regard.files import PathLike, write_stream
 from regard.models.seq2seq import Seq2Seq
@@ -23,8 +22,8 @@ from regard.recipes.translation.dataset import PairsInfo
 from regard.recipes.translation.pairs import join_words
 from regard.recipes.translation.prediction import Translation
 from regard.recipes.translation.read_pairs import flatten_row, source_column
-from regard.recipes.translation.search import SearchOptions, translate
-from regard.recipes.translation.vocabulary import Vocabulary, check_same, load_vocabulary
+from regard.recipes.translation.search import SearchOptions, longest_tokens, translate
+from regard.recipes.translation.vocabulary import Vocabulary, check_same, describe_unknown, load_vocabulary
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -101,19 +100,9 @@ class _Translator:
 
     def _given(self, text: str, name: str, **known: Any) -> _Given:
         words = join_words(text)
-        notes = [self._unknown(words), self._cut(words)]
+        notes = [describe_unknown(self.vocabulary.source, words), self._cut(words), self._bound(words)]
         said = tuple(f"{name[:40]}: {note}" for note in notes if note)
         return _Given(words, Translation(input=words, kind="text", notes=said, **known))
-
-    def _unknown(self, text: str) -> str | None:
-        if not isinstance(self.vocabulary.source, Characters):
-            return unknown_words(self.vocabulary.source, text)
-        unknown = self.vocabulary.source.unknowns(text)
-        if not unknown:
-            return None
-        return (
-            f"left out, because they are not among the characters of the training data: {' '.join(unknown)}"
-        )
 
     def _cut(self, text: str) -> str | None:
         limit = min((model.limit for model in self.models if model.limit is not None), default=None)
@@ -122,8 +111,18 @@ class _Translator:
             return None
         return f"the model reads only the first {limit - 1:,} of {count - 1:,} tokens"
 
+    def _bound(self, text: str) -> str | None:
+        """A note about a text so long that its translation may be cut."""
+        count, most = len(self.vocabulary.encode_source(text)), longest_tokens(self.models)
+        if count <= most or any(model.limit is not None for model in self.models):
+            return None
+        return (
+            f"of {count - 1:,} tokens, far more than in training; its translation ends after {most:,} tokens at the "
+            "latest; give each sentence a line of its own"
+        )
+
     def _read_file(self, path: str) -> Iterator[_Given]:
-        for number, line in enumerate(read_lines(path), start=1):
+        for number, line in enumerate(unpack_lines(path), start=1):
             yield self._given(line, f"line {number:,} of {path}", source=path)
 
     def _read_table(self, run: Run, path: str) -> Iterator[_Given]:

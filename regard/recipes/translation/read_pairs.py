@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from regard.data.missing import is_empty
+from regard.data.packed_lines import unpack_lines, without_packed
 from regard.data.splits import SPLITS
-from regard.data.table_rows import SUFFIXES, looks_like_table, place_of, stream_rows
-from regard.data.text_files import decode_text, read_lines
+from regard.data.table_rows import looks_like_table, place_of, stream_rows
 from regard.errors import RegardError
-from regard.files import most_unpacked, open_regular
+from regard.recipes.describe import format_count
 from regard.recipes.translation.pairs import Pair, Pairs, join_words
 
 # names of the two columns, where nobody says them
 USUAL = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("question", "answer"))
 NESTED = "translation"  # a column of objects such as {"en": "...", "de": "..."}
-PACKED = ".gz"
 SPLIT_NAMES = {**SPLITS, "dev": SPLITS["validation"]}
 SPLIT = re.compile(rf"({'|'.join(sorted(SPLIT_NAMES, key=len, reverse=True))})[\w-]*", re.IGNORECASE)
 LONGEST_NAME = 40  # characters of the name of a column; what is longer is a sentence
-GIVE = "give a table (.tsv, .csv, .jsonl, .parquet), a folder with train.en and train.de, or two files"
+NAMED = 5  # files of a folder that are named
+GIVE = (
+    "give a table (.tsv, .csv, .jsonl, .parquet), a folder with train.tsv or with train.en and train.de, or two "
+    "files: --data FILE --data.beside FILE"
+)
 
 
 def read_pairs(path: str, beside: str | None, source: str | None, target: str | None) -> Pairs:
@@ -35,20 +36,26 @@ def read_pairs(path: str, beside: str | None, source: str | None, target: str | 
     source, target: names of columns of a table, or languages of files in a folder; None: guess
     """
     if beside is not None:
+        _check_there(path, "--data")
+        _check_there(beside, "--data.beside")
         names = (source or _language(path), target or _language(beside))
         if names[0] == names[1]:
             names = (source or "source", target or "target")
         return Pairs(name=path, pairs=_read_beside(path, beside), source=names[0], target=names[1])
     if os.path.isdir(path):
         return _read_folder(path, source, target)
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no {path}; {GIVE}")
+    _check_there(path, "--data")
     if looks_like_table(path):
         return read_table(path, source, target)
     raise RegardError(
         f"{path} is one side of the pairs; give the other with --data.beside FILE, line by line the translation "
         "of the first"
     )
+
+
+def _check_there(path: str, option: str) -> None:
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no {path}, which {option} names; {GIVE}")
 
 
 # ── tables
@@ -112,6 +119,11 @@ def _choose_columns(
     for pair in USUAL:
         if set(pair) <= set(names):
             return pair
+    if len(names) == 1:
+        raise RegardError(
+            f"{path} has only the column '{names[0]}', and a pair needs two; a tab separates the cells of a .tsv file, "
+            "a comma those of a .csv file"
+        )
     if len(names) != 2:
         raise RegardError(f"{path} has {len(names)} columns: {', '.join(names)}; {advice}")
     odd = next((name for name in names if len(name) > LONGEST_NAME or " " in name.strip()), None)
@@ -134,11 +146,12 @@ def _text(cell: Any) -> str:
 
 def _read_beside(path: str, beside: str) -> list[Pair]:
     """Line i of one file is the translation of line i of the other."""
-    sides = [list(_lines(each)) for each in (path, beside)]
+    sides = [[join_words(line) for line in unpack_lines(each)] for each in (path, beside)]
     if len(sides[0]) != len(sides[1]):
+        first = format_count(len(sides[0]), "lines") or "no lines"
         raise RegardError(
-            f"{path} has {len(sides[0]):,} lines and {beside} has {len(sides[1]):,}, so they are not line by "
-            "line translations; give files with the same number of lines"
+            f"{path} has {first} and {beside} has {len(sides[1]):,}, so they are not line by line translations; "
+            "give files with the same number of lines"
         )
     if not sides[0]:
         raise RegardError(f"{path} is empty; give a file with one sentence in each line")
@@ -146,37 +159,9 @@ def _read_beside(path: str, beside: str) -> list[Pair]:
     return [Pair(source, target, line) for line, (source, target) in enumerate(both, start=1)]
 
 
-def _lines(path: str) -> Iterator[str]:
-    """The lines of a text file, packed or not. Only a line feed ends one: other marks are parts of sentences."""
-    if not path.lower().endswith(PACKED):
-        return (join_words(line) for line in read_lines(path))
-    lines = _unpack(path).split("\n")
-    return (join_words(line) for line in (lines if lines[-1] else lines[:-1]))
-
-
-def _unpack(path: str) -> str:
-    most = most_unpacked()
-    try:
-        with open_regular(path) as raw, gzip.GzipFile(fileobj=raw) as file:
-            data = file.read(most + 1)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"there is no {path}; {GIVE}") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise RegardError(f"{path} is not a gzip file, or it is cut off: {error}") from error
-    if len(data) > most:
-        raise RegardError(
-            f"{path} has more than {most:,} bytes unpacked, which is more than is read here; give a part of it"
-        )
-    return decode_text(data, path)
-
-
 def _language(path: str) -> str:
     """en of train.en.gz"""
-    return _without_packed(os.path.basename(path)).rpartition(".")[2]
-
-
-def _without_packed(name: str) -> str:
-    return name[: -len(PACKED)] if name.lower().endswith(PACKED) else name
+    return without_packed(os.path.basename(path)).rpartition(".")[2]
 
 
 # ── folders
@@ -193,9 +178,11 @@ class _Part(NamedTuple):
 
 def _read_folder(folder: str, source: str | None, target: str | None) -> Pairs:
     parts = list(_parts(folder))
-    tables = [part for part in parts if f".{part.ending.lower()}" in SUFFIXES]
+    tables = [part for part in parts if looks_like_table(part.path)]
     if any(part.split == SPLITS["train"] for part in tables):
         return _join(folder, [(part.split, read_table(part.path, source, target)) for part in tables])
+    if not any(part.split == SPLITS["train"] for part in parts):
+        raise RegardError(f"{folder} has no training file, {_list_files(folder)}; {GIVE}")
     there = {(part.split, part.stem, part.ending): part.path for part in parts}
     names, notes = _choose_languages(folder, parts, source, target)
     found: list[tuple[int, Pairs]] = []
@@ -213,9 +200,18 @@ def _read_folder(folder: str, source: str | None, target: str | None) -> Pairs:
     return _join(folder, found, notes)
 
 
+def _list_files(folder: str) -> str:
+    """What a folder holds, in a few words."""
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    if not names:
+        return "it is empty"
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"it holds {', '.join(names[:NAMED])}{more}"
+
+
 def _parts(folder: str) -> Iterator[_Part]:
     for name in sorted(os.listdir(folder)):
-        stem, dot, ending = _without_packed(name).rpartition(".")
+        stem, dot, ending = without_packed(name).rpartition(".")
         split = SPLIT.fullmatch(stem)
         if dot and split is not None and ending:
             yield _Part(SPLIT_NAMES[split[1].lower()], stem, ending, os.path.join(folder, name))
@@ -247,8 +243,6 @@ def _choose_languages(
 
 def _join(folder: str, parts: Sequence[tuple[int, Pairs]], notes: tuple[str, ...] = ()) -> Pairs:
     """The pairs of several files, each of one split."""
-    if not any(split == SPLITS["train"] for split, _ in parts):
-        raise RegardError(f"{folder} has no training file; {GIVE}")
     names = {(found.source, found.target) for _, found in parts}
     if len(names) > 1:
         said = " and ".join(f"{source}, {target}" for source, target in sorted(names))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from regard.data.tokenizer import Tokenizer
 from regard.look.model_input import Tokens
 from regard.look.words import number_words
 from regard.models.seq2seq import Seq2Seq
@@ -15,7 +16,7 @@ from regard.recipes.text.reader import ORDER, TARGET, TEXT, TextReader, as_text
 from regard.recipes.translation.dataset import PairsInfo
 from regard.recipes.translation.pairs import join_words
 from regard.recipes.translation.search import SearchOptions, translate
-from regard.recipes.translation.vocabulary import BEGIN, END, load_vocabulary
+from regard.recipes.translation.vocabulary import BEGIN, END, describe_unknown, load_vocabulary
 from regard.runs.run import Run
 
 FIRST_WORDS = "A man rides a horse."
@@ -41,6 +42,7 @@ class RunPairReader(TextReader):
         else:
             text = join_words(as_text(given))
         vocabulary = self.vocabulary
+        notes = (*notes, *_note_unknown("source", vocabulary.source, text))
         source = vocabulary.encode_source(text)
         self.check_length(len(source) - 1, "the text")
         self.check_length(len(source), "the text")
@@ -53,6 +55,7 @@ class RunPairReader(TextReader):
         else:
             asked = join_words(as_text(target))
             written = vocabulary.encode_target(asked)
+            notes = (*notes, *_note_unknown("target", vocabulary.target, asked))
         ids = [vocabulary.begin, *written.tolist()[:-1]]
         self.check_length(len(ids), "the target")
         return TextInput(
@@ -75,6 +78,11 @@ class RunPairReader(TextReader):
         if not written:
             return FIRST_WORDS, ()
         return written[-1][1].splitlines()[0].strip(), (HELD_OUT,)
+
+
+def _note_unknown(side: str, tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
+    unknown = describe_unknown(tokenizer, text)
+    return () if unknown is None else (f"{side}: {unknown}",)
 
 
 def _name_tokens(name: str, labels: Iterable[str]) -> Tokens:

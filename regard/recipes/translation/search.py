@@ -15,10 +15,12 @@ from regard.data.batch import pad_rows
 from regard.errors import RegardError
 from regard.generation.batch_readers import generate_targets
 from regard.models.seq2seq import Seq2Seq
+from regard.recipes.describe import format_count
 from regard.recipes.translation.vocabulary import Vocabulary
 
 TOKENS_AT_ONCE = 4096  # of the sources in a batch, times beams
 ENOUGH = 0.999  # share of the training pairs that are short enough to be found
+LONGEST = 4  # times the longest side of training: a translation has no more tokens
 MORE = 10  # tokens that a translation may have beyond `ratio` times those of its source
 
 
@@ -39,7 +41,7 @@ class SearchOptions:
         check_positive(self, "beams", "n_best")
         if self.n_best > self.beams:
             raise RegardError(
-                f"{self.beams} beams cannot give the {self.n_best} best; use --beams {self.n_best} or more"
+                f"{format_count(self.beams, 'beams')} cannot give the {self.n_best} best; use --beams {self.n_best} or more"
             )
         if not self.length_penalty >= 0:
             raise RegardError(f"length_penalty must be at least 0, got {self.length_penalty}")
@@ -62,13 +64,13 @@ def translate(
 ) -> list[list[Candidate]]:
     """The n best translations of each source (ids with the end), in the order of the sources.
 
-    ratio: a translation has at most so many times as many tokens as its source, and ten more
+    ratio: a translation has at most so many times as many tokens as its source, and ten more (see most_tokens)
     """
     limit = min((model.limit for model in models if model.limit is not None), default=None)
     found: list[list[Candidate]] = [[] for _ in sources]
     for places in batches_by_length([len(source) for source in sources], options.beams):
         ids, real = pad_rows([_shorten(sources[place], limit) for place in places])
-        most = [min(limit or 2**20, ceil(ratio * len(sources[place])) + MORE) for place in places]
+        most = [most_tokens(models, len(sources[place]), ratio) for place in places]
         device = next(models[0].parameters()).device
         hypotheses = generate_targets(
             models,
@@ -84,6 +86,19 @@ def translate(
         for place, several in zip(places, hypotheses, strict=True):
             found[place] = [Candidate(vocabulary.decode(each.ids), each.score, each.logp) for each in several]
     return found
+
+
+def most_tokens(models: Sequence[Seq2Seq], length: int, ratio: float) -> int:
+    """How many tokens the translation of a source of this length may have: ratio · length + 10, but at most four
+    times the longest side of training. A model that has learned little ends none by itself, and each token of a
+    long one takes its time."""
+    limits = [model.limit for model in models if model.limit is not None]
+    return min(ceil(ratio * length) + MORE, longest_tokens(models), *limits)
+
+
+def longest_tokens(models: Sequence[Seq2Seq]) -> int:
+    """How many tokens any translation may have."""
+    return LONGEST * min(model.config.context for model in models)
 
 
 def find_ratio(sources: Sequence[Array], targets: Sequence[Array]) -> float:

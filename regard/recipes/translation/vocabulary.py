@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
-from regard.data.tokenizer import Tokenizer, UnknownCharacter
+from regard.data.tokenizer import Characters, Tokenizer, UnknownCharacter, unknown_words
 from regard.errors import RegardError
 from regard.runs.run import Run
 
@@ -78,6 +78,16 @@ class Vocabulary:
         if self.shared:
             return self.target.to_json()
         return {"kind": SEPARATE, "source": self.source.to_json(), "target": self.target.to_json()}
+
+
+def describe_unknown(tokenizer: Tokenizer, text: str) -> str | None:
+    """A note about what the tokenizer does not know in a text; None: it knows all."""
+    if not isinstance(tokenizer, Characters):
+        return unknown_words(tokenizer, text)
+    unknown = tokenizer.unknowns(text)
+    if not unknown:
+        return None
+    return f"left out, because they are not among the characters of the training data: {' '.join(unknown)}"
 
 
 def _encode(tokenizer: Tokenizer, text: str) -> Array:

@@ -128,6 +128,45 @@ def test_predict_gives_errors_codes_and_clean_images(place, tmp_path, capsys):
     assert len(predict(run, [np.zeros((9, 9), dtype=np.uint8)])) == 1
 
 
+def test_reconstructions_in_a_folder_have_the_names_of_their_inputs(place, tmp_path, capsys):
+    run, out = str(place / "vae"), tmp_path / "clean"
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.png").write_bytes((place / f"{name}.png").read_bytes())
+    (tmp_path / "lost.png").write_bytes(b"no image")
+    (tmp_path / "list.csv").write_text("file,kind\none.png,a\nlost.png,b\ntwo.png,c\n")
+    assert main(["predict", run, str(tmp_path / "list.csv"), "--out", str(out)]) == 1
+    assert sorted(path.name for path in out.iterdir()) == ["one.png", "two.png"]
+    assert "lost.png is not a readable image" in capsys.readouterr().err
+    assert (
+        main(["predict", run, str(out / "one.png"), str(tmp_path / "one.png"), "--out", f"{tmp_path}/n"]) == 0
+    )
+    assert sorted(path.name for path in (tmp_path / "n").iterdir()) == ["1.png", "2.png"]
+    (answer, broken, _) = predict(run, str(tmp_path / "list.csv"))
+    assert answer.row["kind"] == "a" and broken.row["kind"] == "b" and "lost.png" in broken.error
+
+
+def test_inputs_are_never_overwritten(place, tmp_path, capsys):
+    run, one = str(place / "vae"), tmp_path / "photos" / "1.png"
+    one.parent.mkdir()
+    one.write_bytes((place / "one.png").read_bytes())
+    (tmp_path / "list.csv").write_text("file\nphotos/1.png\n")
+    folder, given = str(one.parent), str(one)
+    for words in (
+        ["predict", run, folder, "--out", folder],
+        ["predict", run, given, "--out", folder],
+        ["predict", run, given, "--out", given],
+        ["predict", run, str(tmp_path / "list.csv"), "--out", folder],
+        ["generate", run, "--near", given, "--count", "2", "--out", folder],
+        ["generate", run, "--between", given, given, "--out", given],
+    ):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert "lost; give another" in error and error.count("\n") == 1
+    assert one.read_bytes() == (place / "one.png").read_bytes()
+    assert main(["generate", run, "--count", "1", "--out", f"{tmp_path}/a.png"]) == 0
+    assert "1 sample\n" in capsys.readouterr().out
+
+
 def test_evaluate_estimates_log_p_and_more_samples_raise_it(place):
     few, many = (evaluate(place / "vae", options={"samples": k}) for k in (1, 200))
     assert isinstance(many, CodeEvaluation) and many.count == 8

@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,10 +83,14 @@ def bad(folder, kind):
     write_side(folder / "x.en", ["a", "b", "c"])
     write_side(folder / "x.de", ["a", "b"])
     (folder / "cut.gz").write_bytes(gzip.compress(b"a\nb\nc\n" * 100)[:20])
+    (folder / "one.tsv").write_text("one\na\n")
     (folder / "three.tsv").write_text("one\ttwo\tthree\na\tb\tc\n")
     (folder / "bare.tsv").write_text("A dog runs.\tEin Hund rennt.\nA cat.\tEine Katze.\n")
     (folder / "empty").mkdir(exist_ok=True)
     (folder / "alone").mkdir(exist_ok=True)
+    (folder / "odd").mkdir(exist_ok=True)
+    for number in range(6):
+        write_side(folder / "odd" / f"{number}.en", ["a"])
     write_side(folder / "alone" / "train.en", ["a"])
     write_side(folder / "alone" / "train.de", ["a"])
     write_side(folder / "alone" / "val.en", ["a"])
@@ -94,10 +99,14 @@ def bad(folder, kind):
         "one side": (folder / "x.en", None, None, None),
         "missing": (folder / "nothing.tsv", None, None, None),
         "cut": (folder / "cut.gz", folder / "x.de", None, None),
+        "one column": (folder / "one.tsv", None, None, None),
         "three": (folder / "three.tsv", None, None, None),
         "no column": (folder / "three.tsv", None, "on", "two"),
         "same column": (folder / "three.tsv", None, "one", "one"),
         "no header": (folder / "bare.tsv", None, None, None),
+        "odd folder": (folder / "odd", None, "en", "de"),
+        "no file": (folder / "nothing.en", folder / "x.de", None, None),
+        "nothing beside": (folder / "x.en", folder / "nothing.de.gz", None, None),
         "empty folder": (folder / "empty", None, None, None),
         "no partner": (folder / "alone", None, "en", "de"),
         "no language": (folder / "alone", None, "en", "fr"),
@@ -113,11 +122,15 @@ def bad(folder, kind):
         ("one side", "--data.beside"),
         ("missing", "no .*nothing.tsv"),
         ("cut", "cut.gz is not a gzip file, or it is cut off"),
+        ("one column", "only the column 'one', .*tab"),
         ("three", "3 columns: one, two, three"),
         ("no column", "'on'.*did you mean 'one'"),
         ("same column", "both 'one'"),
         ("no header", "A dog runs."),
-        ("empty folder", "--data.source"),
+        ("empty folder", "no training file, it is empty; .* train.en and train.de"),
+        ("odd folder", "no training file, it holds 0.en, 1.en, 2.en, 3.en, 4.en and 1 more; .*train.tsv"),
+        ("no file", r"no .*nothing.en, which --data names"),
+        ("nothing beside", r"no .*nothing.de.gz, which --data.beside names"),
         ("no partner", "val.en and no val.de"),
         ("no language", "train.fr"),
     ],
@@ -136,8 +149,8 @@ def test_empty_and_long_sides_and_repeats_are_counted(tmp_path):
     corpus = prepare_pairs(config, seed=0)
     assert (corpus.info.train, corpus.info.validation) == (len(rows) - 3, 1)
     said = " ".join(corpus.notes)
-    assert "1 of 36 pairs have an empty side (the first in line 5)" in said
-    assert "more than 30 tokens" in said and "sources of 1 training pairs" in said
+    assert "1 of 36 pairs has an empty side (the first in line 5)" in said
+    assert "more than 30 tokens" in said and "source of 1 training pair is" in said
     kept = prepare_pairs(PairsConfig(path=str(tmp_path), context=64, repeated="keep"), seed=0)
     assert kept.info.train == len(rows) - 1
     for wrong, words in (({}, "empty side"), ({"context": 64}, "empty side")):
@@ -187,3 +200,20 @@ def test_without_babel_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "babel.dates", None)
     with pytest.raises(ImportError, match=r"regard\[translate\].*--data reverse"):
         make_date_pairs(10, (0.1, 0.1), seed=0)
+
+
+def test_packed_tables_of_a_folder_are_read(tmp_path):
+    for split, rows in (("train", "a\tb\nc\td\n"), ("val", "e\tf\n")):
+        (tmp_path / f"{split}.tsv.gz").write_bytes(gzip.compress(f"en\tde\n{rows}".encode()))
+    found = read_pairs(str(tmp_path), None, None, None)
+    assert [pair[:2] for pair in found.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert (found.source, found.target) == ("en", "de") and found.splits.tolist() == [0, 0, 1]
+    assert read_pairs(str(tmp_path / "val.tsv.gz"), None, None, None).pairs == [("e", "f", 2)]
+
+
+def test_one_pair_is_too_few_for_a_validation_split(tmp_path):
+    (tmp_path / "one.tsv").write_text("en\tde\na\tb\n")
+    config = PairsConfig(path=str(tmp_path / "one.tsv"))
+    with pytest.raises(RegardError, match="there is 1 row, .*--data.validation 0"):
+        prepare_pairs(config, seed=0)
+    assert prepare_pairs(replace(config, validation=0.0), seed=0).info.train == 1

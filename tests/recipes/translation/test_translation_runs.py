@@ -1,5 +1,6 @@
 """A translator from the first step to its files: a tiny task that is learned exactly, killed, resumed, asked."""
 
+import gzip
 import json
 import shutil
 import sys
@@ -13,12 +14,14 @@ import regard
 from regard.cli.main import main
 from regard.data.splits import SPLITS
 from regard.errors import RegardError
+from regard.generation.batch_readers import generate_targets
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.settings import read_settings
 from regard.recipes.translation import measures
 from regard.recipes.translation.job import read_corpus
 from regard.recipes.translation.run_reader import RunPairReader
+from regard.recipes.translation.search import most_tokens
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.training.progress import Observer
@@ -127,6 +130,17 @@ def test_lines_of_a_file_become_lines_of_a_file(run, tmp_path, capsys):
     assert capsys.readouterr().out == "ABC\n"
 
 
+def test_packed_files_are_translated_as_plain_ones(run, tmp_path, capsys):
+    out = tmp_path / "out.txt"
+    contents = {"in.txt.gz": "abc\n\nd", "in.tsv.gz": "small\tmore\nabc\tx\n\t\nd\tx\n"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(gzip.compress(content.encode()))
+        assert main(["predict", str(run.path), str(tmp_path / name), "--out", str(out)]) == 0
+        assert out.read_text() == "ABC\n\nD\n"
+    assert main(["predict", str(run.path), "gone.txt.gz"]) == 2
+    assert "there is no file gone.txt.gz" in capsys.readouterr().err
+
+
 def test_what_is_unknown_is_said_and_what_is_no_text_writes_nothing(run, tmp_path, capsys):
     assert main(["predict", str(run.path), "a💥b"]) == 0
     said = capsys.readouterr()
@@ -137,6 +151,23 @@ def test_what_is_unknown_is_said_and_what_is_no_text_writes_nothing(run, tmp_pat
     (tmp_path / "in.txt").write_text("ab\n")
     both = ["predict", str(run.path), str(tmp_path / "in.txt"), "--out", str(tmp_path / "in.txt")]
     assert main(both) == 2 and (tmp_path / "in.txt").read_text() == "ab\n"
+
+
+def test_a_long_text_has_a_translation_of_bounded_length(run, monkeypatch, capsys):
+    """A model that never ends writes four times as much as the longest side of training, which is 16, and no more."""
+    model = load_model(run)
+    assert most_tokens([model], 5, 2.0) == 20 and most_tokens([model], 5000, 2.0) == 64
+    asked = []
+
+    def search(models, ids, real, *, max_new, **how):
+        asked.extend(max_new)
+        return generate_targets(models, ids, real, max_new=[3] * len(max_new), **how)
+
+    monkeypatch.setattr("regard.recipes.translation.search.generate_targets", search)
+    assert main(["predict", str(run.path), "ab" * 1000]) == 0
+    assert asked == [64] and "of 2,000 tokens, far more than in training" in capsys.readouterr().err
+    assert main(["predict", str(run.path), "ab"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_translation_does_not_depend_on_those_beside_it(run):
@@ -222,7 +253,8 @@ def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
         (["predict", "RUN", "nothing.txt"], "nothing.txt"),
         (["predict", "RUN", ""], "empty"),
         (["predict", "RUN", "abc", "--out", "no/such/folder.txt"], "no folder"),
-        (["evaluate", "RUN", "--data", "nothing.tsv"], "nothing.tsv"),
+        (["evaluate", "RUN", "--data", "nothing.tsv"], "no nothing.tsv, which --data names"),
+        (["evaluate", "RUN", "--data", "TABLE", "--data.beside", "nothing.de"], "which --data.beside names"),
         (["train", "translation", "--model", "lstmm"], "did you mean 'lstm'"),
         (["train", "translation", "--data", "nothing.tsv", "--out", "x"], "nothing.tsv"),
         (["train", "translation", "--data", "reverse", "--data.beside", "x"], "--data.beside"),
@@ -254,6 +286,15 @@ def test_looking_shows_source_and_target(run):
     assert written.streams[0].labels == ("<begin>", "A", "B", "C")
     with pytest.raises(RegardError, match="empty"):
         reader.read(b"")
+
+
+def test_looking_says_what_is_left_out(run):
+    reader = RunPairReader(run, get_recipe("translation").load(run))
+    odd = reader.read("a💥c", "Aß")
+    assert [stream.labels for stream in odd.streams] == [("<begin>", "A"), ("a", "c", "<end>")]
+    source, target = odd.notes
+    assert source.startswith("source: left out") and source.endswith("💥")
+    assert target.startswith("target: left out") and target.endswith("ß")
 
 
 def test_a_page_and_the_laws_of_a_run(run, tmp_path):
