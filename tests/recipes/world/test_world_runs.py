@@ -120,6 +120,7 @@ def test_evaluate_prints_the_mean_return_and_errors(run, capsys):
     found = json.loads(capsys.readouterr().out)
     assert len(found["returns"]) == 3 and found["measures"]["return"] == np.mean(found["returns"])
     assert set(found["errors"]) == {"model", "linear", "persistence"}
+    assert get_recipe("world").next_command(run) == f"regard evaluate {run.quoted} --episodes 100 --seed 1"
 
 
 def test_other_episodes_are_evaluated_and_predicted(run, episodes, capsys, tmp_path):
@@ -178,6 +179,7 @@ def test_recorded_episodes_are_learned_offline(episodes, tmp_path, model, capsys
     options |= {"train.policy": "none", "data.validation": 0.3}
     run = train(tmp_path / "offline", data=episodes, model=model, options=options)
     assert not episodes_folder(run).exists() and run.config.keep == "loss"
+    assert get_recipe("world").next_command(run) == f"regard evaluate {run.quoted}"
     assert main(["evaluate", str(run.path)]) == 0
     assert "mean return" not in capsys.readouterr().out
     assert main(["generate", str(run.path), "--out", str(tmp_path / "dream.gif")]) == 0
