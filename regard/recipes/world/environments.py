@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import socket
 import subprocess
@@ -109,6 +110,7 @@ class Environments:
             each.send({"make": name, "count": each.count})
         found = [each.receive(max(STARTS, each.seconds)) for each in self.processes]
         self.spaces: Spaces = read_spaces(found[0], name, observed)
+        self.whole = math.prod(found[0]["observation"]["shape"])  # numbers of an observation, hidden ones too
 
     @property
     def count(self) -> int:
@@ -129,6 +131,11 @@ class Environments:
         return {number: Step(self._see(each[0]), *each[1:]) for number, each in found.items()}
 
     def _see(self, observation: list[float]) -> Array:
+        if len(observation) != self.whole:
+            raise RegardError(
+                f"the environment {self.name} gave an observation of {len(observation):,} numbers, and its "
+                f"observation_space says {self.whole:,}; make them agree"
+            )
         return self.spaces.see(np.asarray(observation, dtype=np.float32))
 
     def _ask(self, what: str, values: Mapping[int, Any]) -> dict[int, Any]:
