@@ -20,7 +20,7 @@ import numpy as np
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.files import json_text
-from regard.recipes.world.spaces import Spaces, read_spaces
+from regard.recipes.world.spaces import LARGEST, Spaces, read_spaces
 
 PREFIX = "gymnasium:"
 STARTS = 60.0  # seconds until a process must have made its environments
@@ -128,6 +128,8 @@ class Environments:
             return {}
         decoded = self.spaces.decode(np.stack([actions[number] for number in numbers]))
         found = self._ask("step", dict(zip(numbers, decoded.tolist(), strict=True)))
+        for each in found.values():
+            self._check_largest(each[1], "a reward")
         return {number: Step(self._see(each[0]), *each[1:]) for number, each in found.items()}
 
     def _see(self, observation: list[float]) -> Array:
@@ -136,7 +138,15 @@ class Environments:
                 f"the environment {self.name} gave an observation of {len(observation):,} numbers, and its "
                 f"observation_space says {self.whole:,}; make them agree"
             )
+        self._check_largest(max(observation, key=abs), "an observation")
         return self.spaces.see(np.asarray(observation, dtype=np.float32))
+
+    def _check_largest(self, value: float, what: str) -> None:
+        if abs(value) > LARGEST:
+            raise RegardError(
+                f"the environment {self.name} gave {what} with {value:g}; numbers must be from {-LARGEST:g} to "
+                f"{LARGEST:g}, so divide them by a number in a wrapper"
+            )
 
     def _ask(self, what: str, values: Mapping[int, Any]) -> dict[int, Any]:
         """Send all, then wait for all."""

@@ -39,6 +39,8 @@ def is_running(pid):
         ("Exits", "code 7"),
         ("Nan", "NaN or infinite"),
         ("Hangs", "0.5 seconds"),
+        ("Huge", r"observation with -1e\+300"),
+        ("Rich", r"reward with 1e\+30"),
         ("Longer", "3 numbers, and its observation_space says 2"),
     ],
 )

@@ -109,6 +109,12 @@ COUNT = sum(LENGTHS)
 BAD = {
     "unequal lengths": (changed(rewards=np.ones(3)), "rewards 3"),
     "nan": (changed(rewards=np.full(COUNT, np.nan)), "rewards of step 0 holds NaN"),
+    "huge": (changed(observations=np.full((COUNT, 2), 1e300)), r"observations of step 0 holds 1e\+300"),
+    "huge later": (
+        changed(next_observations=np.diag([0.0] * 9 + [-1e30] + [0.0] * 10)[:, [3, 9]]),
+        "next_observations of step 9",
+    ),
+    "huge actions": (changed(actions=np.full(COUNT, 2e15)), r"actions of step 0 holds 2e\+15"),
     "no ends": (changed(terminated=None, truncated=None), "where episodes end"),
     "no actions": (changed(actions=None), "has no actions"),
     "images": (changed(observations=np.zeros((COUNT, 4, 4, 3))), r"\(20, 4, 4, 3\)"),
