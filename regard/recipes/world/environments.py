@@ -24,6 +24,8 @@ from regard.recipes.world.spaces import LARGEST, Spaces, read_spaces
 
 PREFIX = "gymnasium:"
 STARTS = 60.0  # seconds until a process must have made its environments
+# environments that have settings of their own, by their names without a version
+VERSIONS = {"CartPole": "CartPole-v1", "Pendulum": "Pendulum-v1"}
 ENDS = 2.0  # seconds until one that was asked to end is killed
 
 
@@ -34,6 +36,15 @@ class Step(NamedTuple):
     reward: float
     terminated: bool  # a state from which nothing comes
     truncated: bool  # the episode was cut off
+
+
+def environment_of(path: str) -> str | None:
+    """The environment that a path names: CartPole-v1 for gymnasium:CartPole-v1 and gymnasium:CartPole; None: it is
+    a path of recorded episodes."""
+    if not path.startswith(PREFIX):
+        return None
+    name = path.removeprefix(PREFIX)
+    return VERSIONS.get(name, name)
 
 
 def check_installed() -> None:

@@ -112,6 +112,16 @@ def test_what_each_step_does():
     assert found[8:] == [Unit(1, False, 5, True)] * 2  # it goes on without acting
 
 
+@pytest.mark.parametrize("name", ["CartPole", "Pendulum"])
+def test_a_name_without_a_version_has_the_settings_of_the_known_one(name):
+    plain, known, other = (
+        get_recipe("world").defaults(f"gymnasium:{each}") for each in (name, f"{name}-v1", "Acrobot-v1")
+    )
+    assert plain.data.environment == known.data.environment == f"{name}-v1"
+    assert plain.train == known.train and plain.data.real_steps == known.data.real_steps
+    assert other.data.environment == "Acrobot-v1" and other.data.real_steps != known.data.real_steps
+
+
 def test_evaluate_prints_the_mean_return_and_errors(run, capsys):
     assert main(["evaluate", str(run.path), "--episodes", "3", "--seed", "1"]) == 0
     out = capsys.readouterr().out
