@@ -11,6 +11,8 @@ from regard.cli.main import main
 from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
 from regard.recipes.base import get_recipe
+from regard.recipes.world.draw_dream import write_gif
+from regard.recipes.world.dream import Dream
 from regard.recipes.world.evaluation import horizon_errors
 from regard.recipes.world.read_episodes import read_episodes
 from regard.recipes.world.rounds import Unit, unit_of
@@ -129,6 +131,7 @@ def test_evaluate_prints_the_mean_return_and_errors(run, capsys):
     assert main(["evaluate", str(run.path), "--episodes", "3", "--seed", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["returns"]) == 3 and found["measures"]["return"] == np.mean(found["returns"])
+    assert "error after 1 step" in found["measures"]
     assert set(found["errors"]) == {"model", "linear", "persistence"}
     assert get_recipe("world").next_command(run) == f"regard evaluate {run.quoted} --episodes 100 --seed 1"
 
@@ -169,6 +172,25 @@ def test_a_dream_is_written_beside_the_real_episode(run, tmp_path, capsys, out):
 
     with Image.open(path) as image:
         assert image.format == "GIF" and image.n_frames > 1
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", None])
+def test_the_first_frame_of_a_dream_shows_where_it_starts(tmp_path, environment):
+    from PIL import Image
+
+    real = np.linspace(0, 0.3, 12).reshape(3, 4)
+    ones = np.ones(2)
+    dream = Dream(real, real * 1.5, np.eye(2), ones, ones, ones)
+    write_gif(dream, environment, ["a", "b", "c", "d"], str(tmp_path / "dream.gif"))
+    with Image.open(tmp_path / "dream.gif") as image:
+        assert image.size == (600, 200) and image.n_frames == 3
+        first = np.asarray(image.convert("RGB"), dtype=int)[20:]  # below the words
+    dreamed = np.abs(first - [0xD5, 0x5E, 0x00]).sum(-1) < 30
+    assert dreamed.any() and dreamed.nonzero()[1].min() >= 120
+    if environment is not None:  # a rod of 90 pixels, whose edges are neither paper nor ink
+        rows = dreamed.any(1).nonzero()[0]
+        assert 80 < len(rows) < 100
+        assert len(np.unique(first[rows[0] : rows[-1], 300:].reshape(-1, 3), axis=0)) > 4
 
 
 def test_laws_hold_and_an_episode_can_be_looked_at(run, episodes, tmp_path):
