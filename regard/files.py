@@ -332,11 +332,16 @@ def _check_unpacked(archive: zipfile.ZipFile) -> None:
         raise RegardError(f"its arrays would have {size:,} bytes; at most {most:,} are unpacked here")
     for info in archive.infolist():
         with archive.open(info) as file:
-            _check_header(file, info.file_size)
+            _check_header(file, info.file_size, info.filename.removesuffix(".npy"))
 
 
-def _check_header(file: Any, size: int) -> None:
-    """Raise if the header of a .npy file of this size promises more than it can hold."""
+class _PythonObjects(Exception):
+    """An array of Python objects; the text says which."""
+
+
+def _check_header(file: Any, size: int, name: str | None = None) -> None:
+    """Raise if the header of a .npy file of this size promises more than it can hold, or Python objects. name:
+    of the array, in an archive"""
     import numpy as np
 
     version = np.lib.format.read_magic(file)
@@ -344,6 +349,8 @@ def _check_header(file: Any, size: int) -> None:
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     else:
         shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    if dtype.hasobject:
+        raise _PythonObjects("an array" if name is None else f"the array '{name}'")
     count = math.prod(shape)
     if min(shape, default=0) < 0 or count * max(1, dtype.itemsize) > size:
         claimed = " × ".join(f"{each:,}"[:40] for each in shape)
@@ -439,9 +446,9 @@ def _reading_numpy(path: PathLike, magic: bytes, wanted: str) -> Iterator[Buffer
         raise
     except Exception as error:  # numpy and zipfile raise anything, such as tokenize.TokenError
         _refuse_pickle(path)
-        if "allow_pickle" in str(error):
+        if isinstance(error, _PythonObjects):
             raise RegardError(
-                f"{path} holds Python objects as a pickle; {_NEVER}, save it as plain numbers"
+                f"{path} holds {error} of Python objects (a pickle); {_NEVER}; save it as plain numbers"
             ) from error
         raise RegardError(f"{path} is not {wanted}, or is damaged: {error}") from error
 

@@ -358,7 +358,12 @@ def npy(array):
         (
             "x.npz",
             lambda path: np.savez(path, a=OBJECTS),
-            "x.npz.*Python.*never",
+            "x.npz.*'a' of Python objects.*never",
+        ),
+        (
+            "x.npz",
+            lambda path: np.savez(path, a=np.ones(3), b=np.ones(600, dtype=object)),
+            "x.npz.*'b' of Python objects.*never",  # its pickle is shorter than 600 pointers
         ),
         ("x.npy", lambda path: path.write_bytes(b"1,2,3"), "x.npy.*not.*.npy file, whatever.*name"),
         (

@@ -273,7 +273,7 @@ def curves(steps: int = 600) -> View:
     best = min(validation, key=lambda point: point[1])
     return {"view": "curves", "training": [[k + 1, x] for k, x in enumerate(noisy)],
             "smoothed": [[k + 1, round(x, 4)] for k, x in enumerate(loss)],
-            "validation": validation, "best": {"point": best, "said": f"loss {best[1]:.4f}"},
+            "validation": validation, "best": {"which": "best", "point": best, "said": f"loss {best[1]:.4f}"},
             "measures": {"accuracy": [[k, round(0.62 - 0.5 * math.exp(-k / 200), 4)] for k in looks],
                          "bits a byte": [[k, round(1.9 + 2 * math.exp(-k / 150), 4)] for k in looks]}}  # fmt: skip
 

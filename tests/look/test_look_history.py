@@ -1,9 +1,12 @@
 """What a run tells of itself: the same words for a loss as everywhere else, and settings by their whole names."""
 
+from dataclasses import replace
+
 from torch import nn
 
 from regard.look.plot import drawn_curves
 from regard.look.views import history
+from regard.runs.best import LAST
 from regard.runs.figures import say_loss
 from regard.runs.run_config import RunConfig
 
@@ -30,9 +33,15 @@ class Told:
 
 def test_the_best_loss_is_written_as_in_the_terminal():
     best = history.curves(Told())["best"]
-    assert best == {"point": [20, 0.030149], "said": "loss 0.0301"}
+    assert best == {"which": "best", "point": [20, 0.030149], "said": "loss 0.0301"}
     assert history.best_scores(Told())["validation"]["loss"] == say_loss(0.030149) == "0.0301"
     assert drawn_curves(Told().metrics(), "run").startswith(b"\x89PNG")
+
+
+def test_the_last_weights_are_not_called_the_best():
+    run = Told()
+    run.config = replace(run.config, keep=LAST)
+    assert history.curves(run)["best"] == {"which": "last", "point": [30, 0.2], "said": "loss 0.2000"}
 
 
 def test_settings_are_told_by_their_whole_names():

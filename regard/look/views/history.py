@@ -11,7 +11,7 @@ from regard.look.pack import round_digits
 from regard.look.plot import smooth
 from regard.look.private import PERSONAL, without_folders
 from regard.look.view import View
-from regard.runs.best import best_look, say_best
+from regard.runs.best import LAST, best_look, say_best
 from regard.runs.figures import say_value
 from regard.runs.run import Run
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST = 1000  # points of a curve
 DIGITS = 6  # of a value of a curve: as many as are read from it, and two more
-LAST = 8  # samples that are shown
+LATEST = 8  # samples that are shown
 
 
 class CurvesView(View):
@@ -85,7 +85,11 @@ def best(looks: Sequence[dict[str, Any]], by: str | None) -> dict[str, Any] | No
     event = best_look(looks, by)
     if event is None:
         return None
-    return {"point": [event["step"], round_digits(float(event["loss"]), DIGITS)], "said": say_best(event, by)}
+    return {
+        "which": "last" if by == LAST else "best",
+        "point": [event["step"], round_digits(float(event["loss"]), DIGITS)],
+        "said": say_best(event, by),
+    }
 
 
 def _plain(value: Any) -> bool:
@@ -101,7 +105,7 @@ def _thinned(points: Sequence[tuple[int, float]]) -> list[list[Any]]:
 
 def samples(run: Run) -> dict[str, Any] | None:
     """What it wrote as it learned, the newest first."""
-    items = [{"step": step, "text": text} for step, text in reversed(run.samples()[-LAST:])]
+    items = [{"step": step, "text": text} for step, text in reversed(run.samples()[-LATEST:])]
     if items:
         return {"view": "samples", "items": items}
     return None

@@ -11,7 +11,7 @@ from regard.models.recurrent_world import GRUWorldConfig
 from regard.models.world import TransformerWorldConfig
 from regard.models.world_model import WorldConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
-from regard.recipes.world.environments import PREFIX
+from regard.recipes.world.environments import environment_of
 from regard.recipes.world.settings import DEFAULT, WorldDataConfig, WorldTrainConfig
 from regard.runs.run_config import RunConfig
 
@@ -62,8 +62,9 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """Settings for this environment or these episodes, and this kind of model."""
     path = path_of(data, "world") or DEFAULT
     name = registry_name(kind)
-    if path.startswith(PREFIX):
-        known = KNOWN.get(path.removeprefix(PREFIX), OTHERS)
+    environment = environment_of(path)
+    if environment is not None:
+        known = KNOWN.get(environment, OTHERS)
     else:
         known = {"data": {"rounds": 1}, "train": {"first_steps": 50, "round_steps": 50}}
         path = os.fspath(path)

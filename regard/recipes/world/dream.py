@@ -23,6 +23,7 @@ from regard.recipes.world.imagine import imagine
 from regard.recipes.world.settings import WorldDataConfig
 from regard.recipes.world.spaces import Spaces
 from regard.recipes.world.store import EpisodeStore
+from regard.recipes.world.views.known_worlds import number_names
 
 SUFFIXES = (".gif", ".npz")
 
@@ -73,7 +74,8 @@ def write_dream(
     if Path(options.out).suffix.lower() == ".npz":
         _write_numbers(found, store.spaces, options.out)
     else:
-        write_gif(found, None if data.observed else data.environment, options.out)
+        scene = None if data.observed else data.environment
+        write_gif(found, scene, number_names(data.environment, store.spaces), options.out)
     apart = model.normalise(torch.from_numpy(found.dreamed - found.real + model.mean.numpy()))
     error = float(apart[-1].square().mean().sqrt())
     steps = f"{len(found.actions)} steps" if len(found.actions) > 1 else "1 step"

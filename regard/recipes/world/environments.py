@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import socket
 import subprocess
@@ -19,10 +20,12 @@ import numpy as np
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.files import json_text
-from regard.recipes.world.spaces import Spaces, read_spaces
+from regard.recipes.world.spaces import LARGEST, Spaces, read_spaces
 
 PREFIX = "gymnasium:"
 STARTS = 60.0  # seconds until a process must have made its environments
+# environments that have settings of their own, by their names without a version
+VERSIONS = {"CartPole": "CartPole-v1", "Pendulum": "Pendulum-v1"}
 ENDS = 2.0  # seconds until one that was asked to end is killed
 
 
@@ -33,6 +36,15 @@ class Step(NamedTuple):
     reward: float
     terminated: bool  # a state from which nothing comes
     truncated: bool  # the episode was cut off
+
+
+def environment_of(path: str) -> str | None:
+    """The environment that a path names: CartPole-v1 for gymnasium:CartPole-v1 and gymnasium:CartPole; None: it is
+    a path of recorded episodes."""
+    if not path.startswith(PREFIX):
+        return None
+    name = path.removeprefix(PREFIX)
+    return VERSIONS.get(name, name)
 
 
 def check_installed() -> None:
@@ -109,6 +121,7 @@ class Environments:
             each.send({"make": name, "count": each.count})
         found = [each.receive(max(STARTS, each.seconds)) for each in self.processes]
         self.spaces: Spaces = read_spaces(found[0], name, observed)
+        self.whole = math.prod(found[0]["observation"]["shape"])  # numbers of an observation, hidden ones too
 
     @property
     def count(self) -> int:
@@ -126,10 +139,25 @@ class Environments:
             return {}
         decoded = self.spaces.decode(np.stack([actions[number] for number in numbers]))
         found = self._ask("step", dict(zip(numbers, decoded.tolist(), strict=True)))
+        for each in found.values():
+            self._check_largest(each[1], "a reward")
         return {number: Step(self._see(each[0]), *each[1:]) for number, each in found.items()}
 
     def _see(self, observation: list[float]) -> Array:
+        if len(observation) != self.whole:
+            raise RegardError(
+                f"the environment {self.name} gave an observation of {len(observation):,} numbers, and its "
+                f"observation_space says {self.whole:,}; make them agree"
+            )
+        self._check_largest(max(observation, key=abs), "an observation")
         return self.spaces.see(np.asarray(observation, dtype=np.float32))
+
+    def _check_largest(self, value: float, what: str) -> None:
+        if abs(value) > LARGEST:
+            raise RegardError(
+                f"the environment {self.name} gave {what} with {value:g}; numbers must be from {-LARGEST:g} to "
+                f"{LARGEST:g}, so divide them by a number in a wrapper"
+            )
 
     def _ask(self, what: str, values: Mapping[int, Any]) -> dict[int, Any]:
         """Send all, then wait for all."""

@@ -23,7 +23,8 @@ from regard.recipes.world.settings import WorldDataConfig
 from regard.recipes.world.store import EpisodeStore
 
 HORIZONS = (1, 5, 10, 25, 50)
-MEASURED = (1, 10, 50)  # of them, told with the measures
+# of them, those that are told with the measures
+MEASURED = {1: "error after 1 step", 10: "error after 10 steps", 50: "error after 50 steps"}
 STARTS = 256  # moments from which predictions are compared with what came
 TOGETHER = 50  # environments that are judged at the same time
 LONGEST = 10_000  # steps of an episode of an environment that sets no end
@@ -116,7 +117,7 @@ def _make(
     real_steps: int | None = None,
 ) -> WorldEvaluation:
     errors = {name: horizon_errors(model, judged, rival=name, seed=options.seed) for name in RIVALS}
-    measures = {f"error {k}": value for k, value in errors["model"].items() if k in MEASURED}
+    measures = {MEASURED[k]: value for k, value in errors["model"].items() if k in MEASURED}
     if returns:
         measures = {"return": mean_and_error(returns)[0]} | measures
     return WorldEvaluation(

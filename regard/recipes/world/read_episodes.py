@@ -15,7 +15,7 @@ from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.world.episodes import Episodes, join
-from regard.recipes.world.spaces import MOST, WIDEST, Spaces
+from regard.recipes.world.spaces import LARGEST, MOST, WIDEST, Spaces
 
 SUFFIXES = (".npz", *TABLES)
 # the name of each part, and what others call it
@@ -168,11 +168,15 @@ def _check_parts(found: dict[str, Array], path: str) -> None:
     if not lengths["observations"]:
         raise RegardError(f"{path} holds no steps")
     for name, value in found.items():
+        said = NAMES[name][0]
         if value.dtype.kind not in "biuf":
-            raise RegardError(f"{path}: {name} must be numbers, got {value.dtype}")
+            raise RegardError(f"{path}: {said} must be numbers, got {value.dtype}")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             row = int(np.flatnonzero(~np.isfinite(value).reshape(len(value), -1).all(1))[0])
-            raise RegardError(f"{path}: {name} of step {row:,} holds NaN or infinity; leave that episode out")
+            raise RegardError(f"{path}: {said} of step {row:,} holds NaN or infinity; leave that episode out")
+    for name in ("observations", "following", "actions", "rewards"):
+        if name in found:
+            _check_largest(found[name], NAMES[name][0], path)
     for name in ("observations", "following", "actions"):
         if name in found and found[name].ndim == 1 and name != "actions":
             found[name] = found[name][:, None]
@@ -189,6 +193,19 @@ def _check_parts(found: dict[str, Array], path: str) -> None:
             f"{path}: next_observations must have the shape of observations, got {found['following'].shape} and "
             f"{found['observations'].shape}"
         )
+
+
+def _check_largest(value: Array, name: str, path: str) -> None:
+    """Raise for a number that is too large to be computed with in float32."""
+    rows = value.reshape(len(value), -1)
+    large = (rows > LARGEST) | (rows < -LARGEST)
+    if not large.any():
+        return
+    row, column = np.argwhere(large)[0]
+    raise RegardError(
+        f"{path}: {name} of step {row:,} holds {float(rows[row, column]):g}; numbers must be from {-LARGEST:g} to "
+        f"{LARGEST:g}, so divide them all by one number, or leave that episode out"
+    )
 
 
 def _flat(value: Array, name: str, path: str) -> Array:

@@ -93,7 +93,9 @@ class WorldRecipe(Recipe):
         return describe_data(info.path, counts, f"observations of {spaces.observations} numbers", what)
 
     def next_command(self, run: Run) -> str:
-        environment = (run.config.corpus or {}).get("environment") or ""
+        environment = (run.config.corpus or {}).get("environment")
+        if environment is None:  # recorded episodes: there is nothing to act in
+            return f"regard evaluate {run.quoted}"
         named = f" --environment {shlex.quote(environment)}" if ":" in environment else ""
         return f"regard evaluate {run.quoted} --episodes 100 --seed 1{named}"
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
-from regard.recipes.world.environments import PREFIX
+from regard.recipes.world.environments import PREFIX, environment_of
 from regard.recipes.world.spaces import Spaces
 from regard.training.config import TrainConfig
 
@@ -49,8 +49,7 @@ class WorldDataConfig:
     @property
     def environment(self) -> str | None:
         """The name of the environment; None: recorded episodes."""
-        path = DEFAULT if self.path is None else self.path
-        return path.removeprefix(PREFIX) if path.startswith(PREFIX) else None
+        return environment_of(DEFAULT if self.path is None else self.path)
 
 
 @dataclass(frozen=True, kw_only=True)

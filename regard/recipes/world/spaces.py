@@ -12,6 +12,7 @@ from regard.errors import RegardError
 
 MOST = 4096  # numbers of an observation: more are an image
 WIDEST = 256  # numbers, or kinds, of an action
+LARGEST = 1e15  # of any number: in float32 the sums of squares of much larger ones are infinite
 
 
 @dataclass(frozen=True, kw_only=True)

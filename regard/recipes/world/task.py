@@ -43,7 +43,7 @@ class PredictNext:
         return {"loss": 0.5 * squares + ends, "continue": ends}
 
     def _errors(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """b n e o+1 squares, b n cross-entropies of continue, b n real"""
+        """b n e o+1 squares, b n cross-entropies of continue, b n real; both are 0 at padding"""
         assert isinstance(model, WorldModel)
         real = torch.ones(batch.tokens.shape[:2], dtype=torch.bool) if batch.real is None else batch.real
         o = model.config.observations
@@ -56,4 +56,6 @@ class PredictNext:
         ends = F.binary_cross_entropy_with_logits(
             model.goes_on(after), 1 - batch.target[..., o + 1], reduction="none"
         )
-        return missed, ends, real
+        # padding is far from a number that is always large, and the square of that may be infinite
+        missed = missed.masked_fill(~real[..., None, None], 0.0)
+        return missed, ends.masked_fill(~real, 0.0), real

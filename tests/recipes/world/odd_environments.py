@@ -37,6 +37,12 @@ class Odd(gymnasium.Env):
                 os._exit(7)
             if self.kind == "nan":
                 return np.array([np.nan, 0], dtype=np.float32), 0.0, False, False, {}
+            if self.kind == "huge":
+                return np.array([0, -1e300]), 0.0, False, False, {}
+            if self.kind == "rich":
+                return self.seen(), 1e30, False, False, {}
+            if self.kind == "longer":
+                return np.zeros(3, dtype=np.float32), 0.0, False, False, {}
         return self.seen(), 1.0, False, self.count == 8, {}
 
 
@@ -48,7 +54,7 @@ class Endless(Odd):
     action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 
 
-for kind in ("fine", "raises", "hangs", "exits", "nan"):
+for kind in ("fine", "raises", "hangs", "exits", "nan", "huge", "rich", "longer"):
     gymnasium.register(
         f"Odd{kind.title()}-v0", entry_point=Odd, kwargs={"kind": kind}, disable_env_checker=True
     )

@@ -34,7 +34,15 @@ def is_running(pid):
 
 @pytest.mark.parametrize(
     "kind, words",
-    [("Raises", "fell over"), ("Exits", "code 7"), ("Nan", "NaN or infinite"), ("Hangs", "0.5 seconds")],
+    [
+        ("Raises", "fell over"),
+        ("Exits", "code 7"),
+        ("Nan", "NaN or infinite"),
+        ("Hangs", "0.5 seconds"),
+        ("Huge", r"observation with -1e\+300"),
+        ("Rich", r"reward with 1e\+30"),
+        ("Longer", "3 numbers, and its observation_space says 2"),
+    ],
 )
 def test_what_goes_wrong_is_named_in_one_line(kind, words):
     seconds = 0.5 if kind == "Hangs" else 20.0

@@ -1,7 +1,10 @@
 """Recorded episodes: what is read, what is refused, and how steps become batches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from regard.errors import RegardError
 from regard.recipes.world.episodes import Episodes, write_episodes
@@ -9,6 +12,8 @@ from regard.recipes.world.read_episodes import find_files, read_episodes
 from regard.recipes.world.source import EpisodeSource
 from regard.recipes.world.spaces import Spaces
 from regard.recipes.world.store import EpisodeStore
+from regard.recipes.world.task import PredictNext
+from tests.recipes.world.worlds import small_world
 
 LENGTHS = (4, 7, 1, 8)
 
@@ -109,6 +114,12 @@ COUNT = sum(LENGTHS)
 BAD = {
     "unequal lengths": (changed(rewards=np.ones(3)), "rewards 3"),
     "nan": (changed(rewards=np.full(COUNT, np.nan)), "rewards of step 0 holds NaN"),
+    "huge": (changed(observations=np.full((COUNT, 2), 1e300)), r"observations of step 0 holds 1e\+300"),
+    "huge later": (
+        changed(next_observations=np.diag([0.0] * 9 + [-1e30] + [0.0] * 10)[:, [3, 9]]),
+        "next_observations of step 9",
+    ),
+    "huge actions": (changed(actions=np.full(COUNT, 2e15)), r"actions of step 0 holds 2e\+15"),
     "no ends": (changed(terminated=None, truncated=None), "where episodes end"),
     "no actions": (changed(actions=None), "has no actions"),
     "images": (changed(observations=np.zeros((COUNT, 4, 4, 3))), r"\(20, 4, 4, 3\)"),
@@ -183,6 +194,22 @@ def test_a_chunk_ends_with_its_episode(episodes):
     np.testing.assert_array_equal(batch.tokens[0, :, 0], [0, 1, 2])
     np.testing.assert_array_equal(batch.target[0, :, 0], [1, 2, 3])
     assert batch.target[1, 1, -1] == 1 and batch.target[0, :, -1].sum() == 0
+
+
+def test_padding_counts_for_nothing_beside_a_number_that_is_always_large(episodes):
+    """The square of its distance from 0, in units of what is left of it, is infinite in float32."""
+    far = replace(episodes, observations=episodes.observations.copy(), following=episodes.following.copy())
+    far.observations[:, 0] = far.following[:, 0] = 1e12
+    steps, following, rewards = map(torch.from_numpy, (far.steps, far.following, far.rewards))
+    model = small_world(observations=2, actions=3)
+    model.fit_linear(steps, following, rewards)
+    padded = far.chunk(np.array([0, 2]), 4)
+    assert not padded.real.all()
+    task = PredictNext()
+    assert np.isfinite(task.measure(model, [padded])["loss"])
+    loss, _ = task.loss(model, padded)
+    loss.backward()
+    assert all(each.grad.isfinite().all() for each in model.parameters() if each.grad is not None)
 
 
 def test_history_begins_with_its_episode(episodes):

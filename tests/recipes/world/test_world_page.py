@@ -16,6 +16,14 @@ from tests.look.test_look_page_things import running
 from tests.recipes.world.worlds import input_of, made_episodes, small_world
 
 HORIZON = 8
+# names of actions that lie on a dot of their plot
+LEVELS_ON_DOTS = """[...document.querySelectorAll(".world-level")].filter((words) => {
+  const one = words.getBoundingClientRect();
+  return [...words.closest("svg").querySelectorAll("circle")].some((dot) => {
+    const other = dot.getBoundingClientRect();
+    return other.left < one.right && other.right > one.left && other.top < one.bottom && other.bottom > one.top;
+  });
+}).length"""
 
 
 class MadeReader(Reader):
@@ -72,6 +80,7 @@ def test_an_episode_is_pointed_at_and_played(browser, cart, live):
         ready(shown)
         shown.locator(".world-curve").first.wait_for()
         assert captions(shown) == ["real", "imagined from here on"]  # from the third step on
+        assert shown.locator(".world-level").count() == 2 and shown.evaluate(LEVELS_ON_DOTS) == 0
         plot = shown.get_by_role("application", name="angle by step", exact=True)
         plot.press("ArrowRight")
         assert captions(shown)[1] == "imagined, 1 step ahead"

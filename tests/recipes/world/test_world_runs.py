@@ -11,6 +11,8 @@ from regard.cli.main import main
 from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
 from regard.recipes.base import get_recipe
+from regard.recipes.world.draw_dream import write_gif
+from regard.recipes.world.dream import Dream
 from regard.recipes.world.evaluation import horizon_errors
 from regard.recipes.world.read_episodes import read_episodes
 from regard.recipes.world.rounds import Unit, unit_of
@@ -112,6 +114,16 @@ def test_what_each_step_does():
     assert found[8:] == [Unit(1, False, 5, True)] * 2  # it goes on without acting
 
 
+@pytest.mark.parametrize("name", ["CartPole", "Pendulum"])
+def test_a_name_without_a_version_has_the_settings_of_the_known_one(name):
+    plain, known, other = (
+        get_recipe("world").defaults(f"gymnasium:{each}") for each in (name, f"{name}-v1", "Acrobot-v1")
+    )
+    assert plain.data.environment == known.data.environment == f"{name}-v1"
+    assert plain.train == known.train and plain.data.real_steps == known.data.real_steps
+    assert other.data.environment == "Acrobot-v1" and other.data.real_steps != known.data.real_steps
+
+
 def test_evaluate_prints_the_mean_return_and_errors(run, capsys):
     assert main(["evaluate", str(run.path), "--episodes", "3", "--seed", "1"]) == 0
     out = capsys.readouterr().out
@@ -119,7 +131,9 @@ def test_evaluate_prints_the_mean_return_and_errors(run, capsys):
     assert main(["evaluate", str(run.path), "--episodes", "3", "--seed", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["returns"]) == 3 and found["measures"]["return"] == np.mean(found["returns"])
+    assert "error after 1 step" in found["measures"]
     assert set(found["errors"]) == {"model", "linear", "persistence"}
+    assert get_recipe("world").next_command(run) == f"regard evaluate {run.quoted} --episodes 100 --seed 1"
 
 
 def test_other_episodes_are_evaluated_and_predicted(run, episodes, capsys, tmp_path):
@@ -160,6 +174,25 @@ def test_a_dream_is_written_beside_the_real_episode(run, tmp_path, capsys, out):
         assert image.format == "GIF" and image.n_frames > 1
 
 
+@pytest.mark.parametrize("environment", ["CartPole-v1", None])
+def test_the_first_frame_of_a_dream_shows_where_it_starts(tmp_path, environment):
+    from PIL import Image
+
+    real = np.linspace(0, 0.3, 12).reshape(3, 4)
+    ones = np.ones(2)
+    dream = Dream(real, real * 1.5, np.eye(2), ones, ones, ones)
+    write_gif(dream, environment, ["a", "b", "c", "d"], str(tmp_path / "dream.gif"))
+    with Image.open(tmp_path / "dream.gif") as image:
+        assert image.size == (600, 200) and image.n_frames == 3
+        first = np.asarray(image.convert("RGB"), dtype=int)[20:]  # below the words
+    dreamed = np.abs(first - [0xD5, 0x5E, 0x00]).sum(-1) < 30
+    assert dreamed.any() and dreamed.nonzero()[1].min() >= 120
+    if environment is not None:  # a rod of 90 pixels, whose edges are neither paper nor ink
+        rows = dreamed.any(1).nonzero()[0]
+        assert 80 < len(rows) < 100
+        assert len(np.unique(first[rows[0] : rows[-1], 300:].reshape(-1, 3), axis=0)) > 4
+
+
 def test_laws_hold_and_an_episode_can_be_looked_at(run, episodes, tmp_path):
     assert regard.check(str(run.path), laws=["causality", "padding", "cache"], trials=2).ok
     recipe = get_recipe("world")
@@ -178,6 +211,7 @@ def test_recorded_episodes_are_learned_offline(episodes, tmp_path, model, capsys
     options |= {"train.policy": "none", "data.validation": 0.3}
     run = train(tmp_path / "offline", data=episodes, model=model, options=options)
     assert not episodes_folder(run).exists() and run.config.keep == "loss"
+    assert get_recipe("world").next_command(run) == f"regard evaluate {run.quoted}"
     assert main(["evaluate", str(run.path)]) == 0
     assert "mean return" not in capsys.readouterr().out
     assert main(["generate", str(run.path), "--out", str(tmp_path / "dream.gif")]) == 0

@@ -31,7 +31,7 @@ view("curves", "Curves", (part, place, here) => {
     curvesShown.scale = name;
     show();
   });
-  const found = best ? make("p", { class: "facts" }, `best validation ${best.said} at step ${whole(best.point[0])}`) : null;
+  const found = best ? make("p", { class: "facts" }, `${best.which} validation ${best.said} at step ${whole(best.point[0])}`) : null;
   const title = make("div", { class: "title-line" }, make("h2", {}, "Training"), found);
   refill(place, title, make("div", { class: "controls" }, scale), figures);
   show();

@@ -80,7 +80,7 @@ function curvePlot(here, { name, lines, bands = [], reach: [left, right], marks 
       marks.map((x) => makeSvg("line", { class: "world-mark", x1: across(x), x2: across(x), y1: ROOM.top, y2: foot })),
       shaded.map(({ points, colour }) => makeSvg("path", { d: bandPath(points), fill: colour(), opacity: 0.22 })),
       known.map(paintLine),
-      (levels ?? []).map(([y, words]) => makeSvg("text", { class: "tick world-level", x: 0, y: up(y) - 5 }, words)), hair));
+      (levels ?? []).map(([y, words]) => makeSvg("text", { class: "tick world-level", x: 0, y: up(y) - 9 }, words)), hair));
     say();
   }
 

@@ -8,6 +8,6 @@ view("returns", "Returns", (part, place, here) => {
   const said = end && make("p", { class: "facts" }, `The finished policy: mean return ${three(end.mean)}`,
     end.count ? ` of ${whole(end.count)} fresh episodes` : null, `, learned from ${whole(used)} real steps.`);
   refill(place, make("h2", {}, "Return against real steps"),
-    make("p", { class: "sentence" }, "Each dot is an episode in the real environment that the model learned from. In the first round actions are random; in the others the policy acts, which learns only in imagination."),
+    make("p", { class: "sentence" }, "Each dot is an episode in the real environment that the model learned from. In the first round actions are random; in the others the policy acts, which learns only in imagination. The last episode of a round is cut off when the steps of the round are used up."),
     said, linePlot(here, { series, x: "real steps", y: "return", name: "return by real steps", height: 340 }));
 });
