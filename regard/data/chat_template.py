@@ -87,10 +87,10 @@ class ChatTemplate:
         """The template of a chat_template.json of ours."""
         source = data.get("template") if isinstance(data, dict) else None
         special = data.get("special") if isinstance(data, dict) else None
-        signs = isinstance(special, dict) and all(isinstance(each, str) for each in special.values())
-        if not isinstance(source, str) or not signs:
+        known: dict[str, Any] = special if isinstance(special, dict) else {"": None}
+        if not isinstance(source, str) or not all(isinstance(each, str) for each in known.values()):
             raise RegardError(f'{FILE} must be {{"template": text, "special": signs}}, got {str(data)[:60]}')
-        return cls(source, special)
+        return cls(source, known)
 
     @property
     def _compiled(self) -> Any:
@@ -192,8 +192,9 @@ def _compile(source: str) -> Any:
 def _environment() -> Any:
     """Jinja as templates of chats expect it, without access to anything of Python."""
     from jinja2 import nodes
+    from jinja2.exceptions import SecurityError
     from jinja2.ext import Extension, loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
         """{% generation %} ... {% endgeneration %} marks an answer; what is in it is written."""
