@@ -37,6 +37,9 @@ class Batch:
     follows: bool = False  # each row goes on where the same row of the batch before ended
     rank: Tensor | None = None  # b n, when each token comes in an order of its row; None: as the places say
     asked: Tensor | None = None  # b p, the slots whose tokens are predicted; None: all
+    documents: Tensor | None = (
+        None  # b n, the text of each token, of several in a row; None: a row is one text
+    )
 
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
@@ -50,6 +53,8 @@ class Batch:
             if self.real.dtype != torch.bool:
                 raise RegardError(f"real must be a bool tensor 'b n', True = real, got {self.real.dtype}")
             expect(self.real, "b n", name="real", b=self.tokens.shape[0], n=self.tokens.shape[1])
+        if self.documents is not None:
+            expect(self.documents, "b n", name="documents", b=self.tokens.shape[0], n=self.tokens.shape[1])
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""

@@ -6,11 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.cache import Cache, WindowCache
+from regard.attention.masks import Documents
 from regard.errors import RegardError
-from regard.models.attentions import window_of
+from regard.models.attentions import APPROXIMATIONS, window_of
 from regard.models.caches import Caches, Memories, step_with_caches
 from regard.models.checks import build_seeded
 from regard.models.sequence_model import (
@@ -42,6 +45,27 @@ class DecoderConfig(SequenceConfig):
         check_memory(self)
 
 
+def check_documents(config: DecoderConfig) -> None:
+    """Raise for a model in which texts in one row would see each other."""
+    if config.attention in APPROXIMATIONS:
+        raise RegardError(
+            f"attention={config.attention} has no mask that keeps several texts in one row apart; use --model.attention "
+            "full, window or bigbird"
+        )
+    if config.memory:
+        raise RegardError(
+            f"a memory of {config.memory} tokens goes on from row to row, and packed rows hold several texts; leave "
+            "--model.memory out"
+        )
+
+
+def count_places_of_documents(documents: Tensor) -> Tensor:
+    """Places that begin at 0 in each document.   b n -> b n"""
+    slots = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    begins = F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
+    return slots - slots.masked_fill(~begins, 0).cummax(1).values
+
+
 class Decoder(SequenceModel):
     """Logits of the next token at every place, from this one and those before it.   ids b n -> b n vocab
 
@@ -66,13 +90,17 @@ class Decoder(SequenceModel):
         where: Tensor | None = None,
         real: Tensor | None = None,
         caches: Caches | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any
         id.
 
         With caches (see `caches`) the tokens are new ones that go on from those given before.
+        documents: b n, equal numbers for the tokens of one text, which lie side by side. Several texts in one row
+        do not see each other: each has the logits that it has alone.
         """
-        return self.head(self.features(tokens, where=where, real=real, caches=caches), self.embed.weight)
+        x = self.features(tokens, where=where, real=real, caches=caches, documents=documents)
+        return self.head(x, self.embed.weight)
 
     def features(
         self,
@@ -81,9 +109,12 @@ class Decoder(SequenceModel):
         where: Tensor | None = None,
         real: Tensor | None = None,
         caches: Caches | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """What the head reads.   b n -> b n d"""
         expect(tokens, "b n", name="tokens")
+        if documents is not None:
+            return self._features_of_documents(tokens, documents, where, real, caches)
         if caches is None:
             if where is None:
                 where = count_places(real)
@@ -93,6 +124,26 @@ class Decoder(SequenceModel):
             caches.begin()
         x = self.embedded(tokens, where, real, caches)
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
+
+    def _features_of_documents(
+        self,
+        tokens: Tensor,
+        documents: Tensor,
+        where: Tensor | None,
+        real: Tensor | None,
+        caches: Caches | None,
+    ) -> Tensor:
+        """The same for several texts in each row; the places of each begin at 0 unless they are given."""
+        expect(documents, "b n", name="documents", b=tokens.shape[0], n=tokens.shape[1])
+        check_documents(self.config)
+        if caches is not None:
+            raise RegardError("caches hold one text in each row; leave out either caches or documents")
+        if where is None:
+            where = count_places_of_documents(documents)
+        same = Documents(documents)
+        mask = same if self.mask is None else self.mask & same
+        x = self.embedded(tokens, where, real, None, documents)
+        return self.stack(x, mask=mask, where=where, real=real, caches=None)
 
     @property
     def roles(self) -> Roles:

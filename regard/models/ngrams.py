@@ -37,15 +37,18 @@ class NGrams(nn.Module):
         where: Tensor | None = None,
         real: Tensor | None = None,
         caches: Caches | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """where: as in `attend`; None: consecutive. With caches the tokens follow what these have seen
-        last."""
+        last. documents: b n, the text of each token; nothing of another text comes before it."""
         if real is None:
             ids = tokens.long()
         else:
             ids = tokens.long().masked_fill(~real, 0)
         if caches is not None:
             before = self.before_with(ids, where, real, caches)
+        elif documents is not None:
+            before = _runs(ids, _set_apart(self.places(ids, where, real), documents), self.most, self.vocab)
         elif where is None:
             before = [F.pad(ids, (k, 0), value=self.vocab)[:, : ids.shape[1]] for k in range(1, self.most)]
         else:
@@ -96,6 +99,14 @@ class NGrams(nn.Module):
         latest = places.topk(kept, 1).indices
         caches.before = (both.gather(1, latest), places.gather(1, latest))
         return [token[:, kept:] for token in _runs(both, places, self.most, self.vocab)]
+
+
+def _set_apart(places: Tensor, documents: Tensor) -> Tensor:
+    """Places of several documents on one line, with an empty place between any two.   b n, −inf stays"""
+    placed = places.isfinite()
+    first = places.masked_fill(~placed, torch.inf).amin()
+    last = places.masked_fill(~placed, -torch.inf).amax()
+    return places + documents * (last - first + 2).nan_to_num(posinf=0, neginf=0)
 
 
 def _runs(ids: Tensor, places: Tensor, most: int, nothing: int) -> list[Tensor]:

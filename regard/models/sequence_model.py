@@ -328,13 +328,18 @@ class SequenceModel(nn.Module):
         )
 
     def embedded(
-        self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None
+        self,
+        tokens: Tensor,
+        where: Tensor | None,
+        real: Tensor | None,
+        caches: Caches | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """What each token is, without its place.   b n -> b n d"""
         x = self.embed(tokens, real)
         if self.ngrams is None:
             return x
-        return x + self.ngrams(tokens, where, real, caches)
+        return x + self.ngrams(tokens, where, real, caches, documents)
 
 
 def count_places(real: Tensor | None) -> Tensor | None:

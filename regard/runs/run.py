@@ -3,7 +3,7 @@
 config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once
                    it is decided
 model.safetensors  the best weights so far; with config.json, checksums.json (and tokenizer.json) all that
-                   using the model needs
+                   using the model needs (of a model of conversations also chat_template.json)
 checksums.json     of all files that later commands read; opening verifies them
 state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
 samples/           what the model wrote as it learned  environment.json  on what, and if asked by whom and how
@@ -42,6 +42,7 @@ VERIFIED = (
     "confusion.json",
     "outcome.json",
     "codes.json",
+    "chat_template.json",
 )
 # files of the folder itself that only a training writes, or its end
 WRITTEN = (*VERIFIED, CHECKSUMS, "metrics.jsonl", "confusion.png", "curves.png", "report.html")

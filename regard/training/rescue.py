@@ -21,7 +21,7 @@ from regard.training.checkpoint import Checkpoints
 from regard.training.facts import Facts
 from regard.training.progress import how_to_go_on
 
-SMALL = ("environment.json", "tokenizer.json")
+SMALL = ("environment.json", "tokenizer.json", "chat_template.json")
 # Windows deletes no file that is open, and replaces none: nothing to hold there, and nothing to lose
 HOLDS = os.name == "posix"
 

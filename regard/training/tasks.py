@@ -33,6 +33,7 @@ EXTRAS = (
     "edge_features",
     "rank",
     "asked",
+    "documents",
 )  # of a batch, by the names of a model's forward
 
 
@@ -68,6 +69,11 @@ def call(model: nn.Module, batch: Batch) -> Tensor:
     take it."""
     inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps has the signature
     known = _accepted(type(inner).forward)
+    if batch.documents is not None and "documents" not in known:
+        raise RegardError(
+            f"{type(inner).__name__} would mix the texts that are packed into one row, because its forward takes no "
+            "documents; use a decoder with exact attention, or one text in each row"
+        )
     more = {name: getattr(batch, name) for name in known if getattr(batch, name) is not None}
     out: Tensor = model(batch.tokens, **more)
     return out

@@ -18,6 +18,8 @@ from regard.models.permutation_lm import PermutationConfig
 from regard.models.recurrent import GRUConfig, LSTMConfig
 from regard.models.token_model import TokenConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
+from regard.recipes.text.chat_rows import looks_like_chats
+from regard.recipes.text.chats import ChatConfig
 from regard.recipes.text.dataset import CHARACTERS_UP_TO, TextConfig
 from regard.recipes.text.labelled import LabelledConfig, looks_labelled
 from regard.runs.run_config import RunConfig
@@ -64,6 +66,12 @@ AdditiveSettings = settings_class(
     data=LabelledConfig,
     model=AdditiveConfig,
 )
+ChatSettings = settings_class(
+    "ChatSettings",
+    "A causal LM of conversations: predicts the answers of the assistant, each from what comes before it.",
+    data=ChatConfig,
+    model=DecoderConfig,
+)
 SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 
 # Models without self-attention: language models of plain text, classifiers of labelled text.
@@ -73,6 +81,7 @@ MODELS = ("decoder", "encoder", "permutation", *KINDS, "additive")
 PLAIN_MODELS = ("decoder", "encoder", "permutation", *KINDS)
 # what a model of plain text learns (--task) -> the kinds of model that can, the default first
 TASKS = {"next": LANGUAGE_MODELS, "masked": ("encoder",), "permutation": ("permutation",)}
+CHAT_MODELS = ("decoder",)  # only its mask keeps conversations in one row apart
 LABELLED_MODELS = ("encoder", *KINDS, "additive")
 PLAIN = {
     kind: settings_class(f"{kind.upper()}Settings", cls.__doc__ or "", data=TextConfig, model=cls)
@@ -92,9 +101,13 @@ BOTH_WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def defaults(data: Any = None, kind: str | None = None) -> Settings:
-    """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
+def defaults(data: Any = None, kind: str | None = None, columns: bool = False) -> Settings:
+    """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl), a decoder for
+    conversations (.jsonl). columns: those of text and label are named, so there are labels"""
     path = path_of(data, "text")
+    if path is not None and not columns and looks_like_chats(path):
+        check_choice("kind of model for conversations", kind or "decoder", CHAT_MODELS)
+        return _chat_defaults(path)
     if kind == "additive":
         return _additive_defaults(path)
     if path is not None and looks_labelled(path):
@@ -142,6 +155,19 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         )
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **shape, **SIZES)
     return DecoderSettings(data=texts, model=decoder, train=train)
+
+
+def _chat_defaults(path: str) -> Settings:
+    """A decoder for conversations; as for plain text, characters are enough for small files."""
+    small = sum(file.size for file in find(path)) <= CHARACTERS_UP_TO
+    if small:
+        shape: dict[str, Any] = {"dim": 128, "depth": 2, "heads": 4, "ngrams": 5}
+        train = TrainConfig(minutes=2.0, batch=8, adam_lr=0.012, warmup=10)
+    else:
+        shape = {"dim": 256, "depth": 6, "heads": 8, "ngrams": 2}
+        train = TrainConfig(minutes=10.0, batch=8, accumulate=2)
+    model = DecoderConfig(zero_start=True, **shape, **SIZES)
+    return ChatSettings(data=ChatConfig(path=path), model=model, train=train)
 
 
 def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
@@ -196,6 +222,8 @@ def settings_class_of(config: RunConfig) -> type[Settings]:
     """The class of the settings of a run with this config.json."""
     if config.kind in KINDS:
         return (LABELLED if is_classifier(config) else PLAIN)[config.kind]
+    if is_chat(config):
+        return ChatSettings
     if is_language_model(config):
         return DecoderSettings
     if is_additive(config):
@@ -215,6 +243,11 @@ def kind_of(model: TokenConfig) -> str:
 def is_language_model(config: RunConfig) -> bool:
     """Does it predict the next token?"""
     return config.kind in LANGUAGE_MODELS and not is_classifier(config)
+
+
+def is_chat(config: RunConfig) -> bool:
+    """Was it trained on conversations?"""
+    return config.kind in CHAT_MODELS and "template" in (config.data or {})
 
 
 def is_permutation(config: RunConfig) -> bool:

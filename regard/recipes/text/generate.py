@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torch import nn
 
+from regard.data.chat_template import ChatTemplate
 from regard.data.tokenizer import Tokenizer, unknown_words
+from regard.errors import RegardError
 from regard.generation.generate import check_generates, generate, generate_texts
 from regard.generation.sampling import Sampling
 
@@ -18,26 +20,45 @@ class GenerateOptions(Sampling):
     """The prompt, and how to choose each next token from its probabilities."""
 
     prompt: str = ""  # the text to continue; empty: the beginning of a line
+    chat: str = (
+        ""  # a question to a model of conversations, put into its chat template; only the answer is written
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.chat and self.prompt:
+            raise RegardError("--chat and --prompt are both given; leave one of them out")
 
 
-def write(model: nn.Module, options: GenerateOptions, note: Callable[[str], None]) -> Iterator[str]:
+def write(
+    model: nn.Module,
+    options: GenerateOptions,
+    note: Callable[[str], None],
+    template: ChatTemplate | None = None,
+) -> Iterator[str]:
     """The prompt and its continuation, piece by piece; several samples one after another, each with its
-    number."""
+    number. template: of a chat, whose answer alone is written"""
     check_generates(model)
+    prompt, shown, stop = options.prompt, options.prompt, options.stop
+    if template is not None:
+        messages = [{"role": "user", "content": options.chat}]
+        prompt, shown = template.prompt(messages, getattr(model, "tokenizer", None)), ""
+        stop = (*stop, template.end) if template.end else stop
     tokenizer: Any = getattr(model, "tokenizer", None)
     if isinstance(tokenizer, Tokenizer):
-        unknown = unknown_words(tokenizer, options.prompt)
+        unknown = unknown_words(tokenizer, prompt)
     else:
         unknown = None
     if unknown is not None:
         note(unknown)
     sampling = Sampling(**{field.name: getattr(options, field.name) for field in fields(Sampling)})
+    sampling = replace(sampling, stop=stop)
     if sampling.samples > 1:
-        for number, text in enumerate(generate_texts(model, options.prompt, sampling=sampling), 1):
-            yield f"── {number} ──\n{options.prompt}{text}\n"
+        for number, text in enumerate(generate_texts(model, prompt, sampling=sampling), 1):
+            yield f"── {number} ──\n{shown}{text}\n"
         return
-    pieces = generate(model, options.prompt, sampling=sampling)
+    pieces = generate(model, prompt, sampling=sampling)
     first = next(pieces, "")  # a prompt that cannot be encoded raises before anything is shown
-    yield options.prompt + first
+    yield shown + first
     yield from pieces
     yield "\n"

@@ -55,7 +55,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     how: dict[str, Any] = {
         "seed": settings.data.seed_of(train.seed),
         "note": context.note,
-        "tokenizer": _tokenizer_of(context.old, settings.data),
+        "tokenizer": tokenizer_of(context.old, settings.data),
     }
     if isinstance(settings.model, AdditiveConfig) and not looks_labelled(settings.data.path):
         raise RegardError(
@@ -81,13 +81,13 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         "source": source,
         "test": test,
         "info": corpus.info,
-        "keep": _keep_tokenizer(corpus.tokenizer),
+        "keep": keep_tokenizer(corpus.tokenizer),
         "validation": len(corpus.validation),
         "examples": "tokens",
         "notes": note_attention(settings.model, length),
     }
     if isinstance(settings.model, EncoderConfig):  # one more id than the tokenizer has: the mask
-        encoder = _fit_sizes(settings.model, size + 1, length, context.old)
+        encoder = fit_sizes(settings.model, size + 1, length, context.old)
         return Job(
             kind="encoder", model=encoder, task=_masked_task(encoder.vocab, corpus.tokenizer, train), **known
         )
@@ -96,7 +96,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         permutation = replace(settings.model, vocab=size + 1, context=length)
         permuted = PermutedToken(permutation.predicted, seed=train.seed)
         return Job(kind="permutation", model=permutation, task=permuted, sample=sample, **known)
-    language_model = _fit_sizes(settings.model, size, length, context.old)
+    language_model = fit_sizes(settings.model, size, length, context.old)
     kind = "decoder"
     if isinstance(language_model, TokenConfig):
         kind = kind_of(language_model)
@@ -152,7 +152,7 @@ def _classify(
     else:  # one more id than the tokenizer has: the mask
         kind, sizes["vocab"] = "encoder", rows.tokenizer.size + 1
     if kind == "encoder":
-        fitted = _fit_sizes(model, sizes["vocab"], data.context, old)
+        fitted = fit_sizes(model, sizes["vocab"], data.context, old)
         sizes |= {"vocab": fitted.vocab, "context": fitted.context}
     spelled = bool(getattr(model, "bag", False))
     test = None
@@ -178,7 +178,7 @@ def _classify(
         info=rows.info,
         labels=rows.labels or None,
         fill=fill,
-        keep=_keep_tokenizer(rows.tokenizer),
+        keep=keep_tokenizer(rows.tokenizer),
         validation=rows.info.validation,
         examples="rows",
         rows=lambda split: rows.rows_of(SPLITS[split], data.context),
@@ -257,7 +257,7 @@ def _masked_task(vocab: int, tokenizer: tokenizers.Tokenizer, train: TrainConfig
     return MaskedToken(mask=mask, vocab=tokenizer.size, seed=train.seed)
 
 
-def _fit_sizes(model: Any, vocab: int, context: int, old: Run | None) -> Any:
+def fit_sizes(model: Any, vocab: int, context: int, old: Run | None) -> Any:
     """The model for so many ids and so many tokens. That of an earlier run keeps its tables, which may be
     larger: those of others often have rows to spare."""
     before = (old.config.model or {}) if old is not None else {}
@@ -278,7 +278,7 @@ def _fit_sizes(model: Any, vocab: int, context: int, old: Run | None) -> Any:
     return replace(model, vocab=vocab, context=context)
 
 
-def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokenizers.Tokenizer | None:
+def tokenizer_of(run: Run | None, data: Any) -> tokenizers.Tokenizer | None:
     """The tokenizer of the run that is resumed or started from; None if it was killed before it saved one."""
     if run is not None and run.config.imported is not None and not run.tokenizer_file.exists():
         raise RegardError(
@@ -299,7 +299,7 @@ def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokeniz
     return tokenizers.load(run.verify("tokenizer.json"))
 
 
-def _keep_tokenizer(tokenizer: tokenizers.Tokenizer) -> Callable[[Run], None]:
+def keep_tokenizer(tokenizer: tokenizers.Tokenizer) -> Callable[[Run], None]:
     def keep(run: Run) -> None:
         if not run.tokenizer_file.exists():
             run.write("tokenizer.json", tokenizer.to_json())

@@ -286,13 +286,18 @@ def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, 
         return learn(
             tokens, (row.text for row in rows) if tokens == "characters" else texts, config.vocabulary
         )
+    return learn_subwords(texts, config.vocabulary, config.sample, seed, note)
+
+
+def learn_subwords(texts: list[str], vocabulary: int, sample: float, seed: int, note: Note) -> Tokenizer:
+    """A tokenizer of bpe, from at most so many megabytes of these texts."""
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         path = Path(folder) / "texts.txt"
         path.write_text("\n".join(texts), "utf-8", newline="\n")
         parts: list[Piece] = sample_pieces(
-            pieces(find(str(path)), LEARNED_PIECE), config.sample * 1e6, generator(seed, 0)
+            pieces(find(str(path)), LEARNED_PIECE), sample * 1e6, generator(seed, 0)
         )
-        return learn_in_subprocess(tokens, parts, config.vocabulary, note)
+        return learn_in_subprocess("bpe", parts, vocabulary, note)
 
 
 def _encode(tokenizer: Tokenizer, row: Row, path: str) -> Array:

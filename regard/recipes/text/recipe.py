@@ -13,6 +13,7 @@ from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.look.reader import Reader
+from regard.models.decoder import check_documents
 from regard.models.encoder import EncoderConfig
 from regard.pretrained.weights import Pretrained
 from regard.recipes.base import ExportFiles, Recipe
@@ -23,11 +24,15 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings, path_of, read_settings
 from regard.recipes.text.adopt import adopt
+from regard.recipes.text.chat_job import load_template, other_chats, prepare_chat_job
+from regard.recipes.text.chat_rows import looks_like_chats
+from regard.recipes.text.chats import ChatConfig, ChatInfo
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.defaults import (
     MODELS,
     TASKS,
     defaults,
+    is_chat,
     is_classifier,
     is_language_model,
     is_permutation,
@@ -55,9 +60,10 @@ class TextRecipe(Recipe):
     """Text: a language model, or a classifier (or regression) of texts with labels."""
 
     name = "text"
-    title = "Text: a language model of plain text, or a classifier or regression of labelled text."
+    title = "Text: a language model of plain text or conversations, or a classifier or regression of labelled text."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "a text file, a folder, a glob, or a table with labels (.csv, .tsv, .jsonl, .parquet); default:\n"
+        "--data PATH": "a text file, a folder, a glob, a table with labels (.csv, .tsv, .jsonl, .parquet), or\n"
+        "                conversations (.jsonl with messages, or with prompt and answer); default:\n"
         "                Python's own source (--data.text and --data.label name the columns of a table; see --data "
         "rows.csv "
         "--help)",
@@ -73,6 +79,7 @@ class TextRecipe(Recipe):
         "regard train text --data my.txt --out runs/mine --train.minutes 5",
         "regard train text --data reviews.csv",
         "regard train text --data my.txt --model lstm",
+        "regard train text --data chats.jsonl --from runs/mine",
         "regard train text --data my.txt --model.memory 512",
         "regard train text --data my.txt --task permutation",
         "regard train text --data reviews.csv --data.label stars --data.asks numbers",
@@ -106,6 +113,7 @@ class TextRecipe(Recipe):
             "lora",
         }
     )
+    early_options = ("data.text", "data.label")  # whoever names these columns has a table with labels
     generate_options = GenerateOptions
     predict_options = TextEvaluateOptions
     reading_options = ("text", "label", "missing")
@@ -119,10 +127,17 @@ class TextRecipe(Recipe):
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
     ) -> Settings:
-        return defaults(data, model)
+        return defaults(data, model, columns=bool(early))
 
     def choose_kind(self, kind: str | None, task: str | None, data: Any = None) -> str | None:
         path = path_of(data, "text")
+        if task is not None and looks_like_chats(path):
+            if task != "next":
+                raise RegardError(
+                    f"--task {task} is for plain text, and {path} holds conversations, whose answers are predicted; "
+                    "leave it out"
+                )
+            return super().choose_kind(kind, task)
         if task is not None and path is not None and looks_labelled(path):
             raise RegardError(
                 f"--task {task} is for plain text, and {path} has labels, which are predicted; leave it out"
@@ -137,12 +152,19 @@ class TextRecipe(Recipe):
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
         refuse_compiled_memory(settings)
+        if isinstance(settings.data, ChatConfig):
+            return prepare_chat_job(self.options.apply(settings), context)
         return prepare_job(self.options.apply(settings), context)
 
     def describe(self, job: Job) -> str:
         info = job.info
         if isinstance(info, TextInfo):
             figures = [format_count(info.files, "files"), format_count(info.characters, "characters")]
+        elif isinstance(info, ChatInfo):
+            figures = [
+                format_count(info.rows, "conversations"),
+                f"{format_count(info.answers, 'tokens')} of answers",
+            ]
         else:
             figures = [format_count(info.rows, "rows")]
         splits = format_splits(info.train, info.validation, info.test)
@@ -155,6 +177,8 @@ class TextRecipe(Recipe):
         return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
 
     def next_command(self, run: Run) -> str:
+        if is_chat(run.config):
+            return f'regard generate {run.quoted} --chat "..."'
         if is_language_model(run.config) or is_permutation(run.config):
             return f'regard generate {run.quoted} --prompt "..."'
         if is_classifier(run.config):
@@ -215,6 +239,9 @@ class TextRecipe(Recipe):
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
         settings = self.options.apply(read_settings(self.settings_class(run.config), run))
+        if is_chat(run.config):
+            check_documents(settings.model)
+            return other_chats(run, data, context)
         return other_split(run, data, context, getattr(settings.model, "memory", 0))
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
@@ -223,7 +250,8 @@ class TextRecipe(Recipe):
                 f"{run.path} has no tokenizer, so it cannot read a prompt; import it again with a "
                 f"tokenizer.json beside its config.json, or call the model on ids: regard.load(...)(ids)"
             )
-        return write(self.load(run), options, note)
+        template = load_template(run) if options.chat else None
+        return write(self.load(run), options, note, template)
 
     def reader(self, run: Run, model: nn.Module) -> Reader:
         return RunTextReader(run, model)

@@ -1,0 +1,310 @@
+"""Conversations as batches for a language model: only answers are predicted, and several conversations share a row
+without seeing each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from regard.config import check_positive, check_sizes
+from regard.data.array import Array
+from regard.data.batch import IGNORE, Batch, Epochs, Source, generator, pad_rows
+from regard.data.chat_template import ChatTemplate, without_prefix
+from regard.data.packing import pack_rows
+from regard.data.progress import Note
+from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
+from regard.data.tokenizer import Tokenizer, learn
+from regard.errors import RegardError
+from regard.recipes.text.chat_rows import Chat, read_chats
+from regard.recipes.text.dataset import CHARACTERS_UP_TO, TokenChoice, check_tokens
+from regard.recipes.text.given_tokenizer import load_given_tokenizer
+from regard.recipes.text.labelled import learn_subwords
+
+OF_PACKING = 21  # the random numbers by which rows are packed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatConfig(SplitConfig):
+    """Which conversations to read, and how they become tokens."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer", "template")
+
+    path: str  # a JSONL file: rows with `messages`, or with `prompt` and `answer`
+    # how messages become a text: a chat_template.jinja, a tokenizer_config.json, or their folder; None: the template
+    # of the run that it starts from, or a plain one
+    template: str | None = None
+    tokens: TokenChoice = "auto"  # auto: characters for small files, bpe for large ones
+    tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
+    vocabulary: int = 8192  # largest vocabulary of words and bpe
+    context: int = 512  # tokens per row; longer conversations are cut off
+    sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        check_positive(self, "vocabulary", "context", "sample")
+        check_tokens(self)
+        check_splits(self, "conversations")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatInfo:
+    """A summary of conversations in numbers."""
+
+    path: str
+    rows: int  # conversations
+    train: int
+    validation: int
+    test: int = 0
+    tokens: int
+    answers: int  # tokens of answers, which are predicted
+    cut: int  # conversations that are longer than the context
+    longest: int  # tokens of a conversation, before it was cut
+    kind: str  # of the tokens
+    vocabulary: int
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+
+
+# ── one conversation
+
+
+class Part(NamedTuple):
+    """A piece of the text of a conversation: what the assistant says, or what it is told."""
+
+    text: str
+    answer: bool
+
+
+class Encoded(NamedTuple):
+    """The ids of a conversation, and which of them are of answers."""
+
+    ids: Array  # n
+    answer: Array  # bool n
+
+
+def split_chat(messages: Sequence[dict[str, str]], template: ChatTemplate) -> list[Part]:
+    """The text of a conversation up to its last answer, cut where answers begin and end."""
+    parts: list[Part] = []
+    written = ""
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before = template.render(messages[:number])
+        after = template.render(messages[: number + 1], reply=False)
+        if not before.startswith(written) or not after.startswith(before):
+            raise RegardError(
+                "the chat template writes earlier messages in another way once an answer follows, so it is unknown "
+                "where the answer begins; give another with --data.template"
+            )
+        parts.append(Part(before[len(written) :], False))
+        parts.append(Part(after[len(before) :], True))
+        written = after
+    return parts
+
+
+def encode_chat(parts: Sequence[Part], tokenizer: Tokenizer) -> Encoded:
+    """Each part is encoded alone, so that no token is half of an answer."""
+    ids: list[int] = [int(id) for id in tokenizer.prefix]
+    answer = [False] * len(ids)
+    for number, part in enumerate(parts):
+        text = part.text if number else without_prefix(part.text, tokenizer)
+        found = tokenizer.encode(text).tolist()
+        ids += found
+        answer += [part.answer] * len(found)
+    return Encoded(np.array(ids, dtype=np.int64), np.array(answer, dtype=bool))
+
+
+# ── all of them
+
+
+@dataclass(frozen=True, eq=False)
+class ChatCorpus:
+    """Conversations as ids, none longer than the context and the token after it."""
+
+    path: str
+    tokenizer: Tokenizer
+    chats: list[Encoded]
+    splits: Array  # TRAIN, VALIDATION or TEST, of each
+    context: int
+    longest: int
+    cut: int  # how many were cut
+    dropped: int  # how many of them had no answer left
+    question: list[dict[str, str]]  # the messages before an answer, of the validation split if there is one
+    seed: int = 0
+
+    @cached_property
+    def packed(self) -> dict[int, list[list[int]]]:
+        """For each split, the conversations of each row."""
+        lengths = [len(chat.ids) - 1 for chat in self.chats]
+        found = {}
+        for split in (TRAIN, VALIDATION, TEST):
+            order = generator(self.seed, OF_PACKING, split).permutation(np.flatnonzero(self.splits == split))
+            found[split] = pack_rows(lengths, self.context, order.tolist())
+        return found
+
+    @property
+    def info(self) -> ChatInfo:
+        """A summary in numbers, for people and for later commands."""
+        counts = np.bincount(self.splits, minlength=3).tolist()
+        return ChatInfo(
+            path=self.path,
+            rows=len(self.chats),
+            train=counts[TRAIN],
+            validation=counts[VALIDATION],
+            test=counts[TEST],
+            tokens=sum(len(chat.ids) for chat in self.chats),
+            answers=sum(int(chat.answer[1:].sum()) for chat in self.chats),
+            cut=self.cut,
+            longest=self.longest,
+            kind=self.tokenizer.name,
+            vocabulary=self.tokenizer.size,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if not self.cut:
+            return ()
+        gone = ""
+        if self.dropped:
+            gone = f", and {self.dropped:,} of them left out, because no answer remained"
+        of = len(self.chats) + self.dropped
+        return (
+            f"{self.cut:,} of {of:,} conversations have more than {self.context:,} tokens and were cut off{gone}; the "
+            f"longest has {self.longest - 1:,} (--data.context)",
+        )
+
+    def count_answers(self, split: int) -> int:
+        """How many tokens of a split are predicted."""
+        return sum(int(self.chats[each].answer[1:].sum()) for each in np.flatnonzero(self.splits == split))
+
+    def take(self, rows: Sequence[Sequence[int]]) -> Batch:
+        """Rows of conversations as a batch. Targets are IGNORE where no token of an answer follows.   b n"""
+        chats = [[self.chats[each] for each in row] for row in rows]
+        tokens, real = pad_rows([np.concatenate([chat.ids[:-1] for chat in row]) for row in chats])
+        target = torch.full_like(tokens, IGNORE)
+        documents = torch.zeros_like(tokens)
+        for place, row in enumerate(chats):
+            asked = [np.where(chat.answer[1:], chat.ids[1:], IGNORE) for chat in row]
+            numbers = [np.full(len(chat.ids) - 1, number) for number, chat in enumerate(row)]
+            end = sum(map(len, asked))
+            target[place, :end] = torch.from_numpy(np.concatenate(asked))
+            documents[place, :end] = torch.from_numpy(np.concatenate(numbers))
+            documents[place, end:] = len(row)  # padding belongs to none of them
+        return Batch(tokens, target, real, documents=documents)
+
+    def batches(self, split: int, batch: int) -> Iterator[Batch]:
+        """All of one split, in the same order every time."""
+        rows = self.packed[split]
+        for start in range(0, len(rows), batch):
+            yield self.take(rows[start : start + batch])
+
+
+class ChatSource(Source):
+    """Rows of packed conversations in shuffled batches. How they are packed depends on the seed, the rows of a step
+    on (seed, step)."""
+
+    def __init__(self, corpus: ChatCorpus, batch: int, seed: int) -> None:
+        self.corpus, self.size = corpus, batch
+        self._epochs = Epochs(np.arange(len(corpus.packed[TRAIN])), batch, seed)
+
+    def batch(self, step: int) -> Batch:
+        rows = self.corpus.packed[TRAIN]
+        return self.corpus.take([rows[each] for each in self._epochs.rows(step)])
+
+    def validation(self) -> Iterator[Batch]:
+        return self.corpus.batches(VALIDATION, self.size)
+
+    def test(self) -> Iterator[Batch]:
+        return self.corpus.batches(TEST, self.size)
+
+
+def prepare_chats(
+    config: ChatConfig,
+    template: ChatTemplate,
+    *,
+    seed: int,
+    note: Note | None = None,
+    tokenizer: Tokenizer | None = None,
+    only: int | None = None,
+) -> ChatCorpus:
+    """All conversations as ids, with splits drawn by the seed. tokenizer: that of an earlier run, used instead of the
+    config's; only: all are of this split"""
+    tell: Note = note or (lambda what, share: None)
+    tell("reading", None)
+    chats = read_chats(config.path)
+    parts = [_split(chat, template, config.path) for chat in chats]
+    if only is None:
+        splits = draw_splits(len(chats), config, seed, unit="conversations")
+    else:
+        splits = np.full(len(chats), only, dtype=np.uint8)
+    if tokenizer is None:
+        tokenizer = _make_tokenizer(config, parts, splits, seed, tell)
+    encoded, longest, cut = [], 0, 0
+    for number, (chat, some) in enumerate(zip(chats, parts, strict=True)):
+        try:
+            found = encode_chat(some, tokenizer)
+        except ValueError as error:
+            raise RegardError(f"line {chat.line} of {config.path}: {error}") from error
+        longest = max(longest, len(found.ids))
+        cut += len(found.ids) > config.context + 1
+        encoded.append(Encoded(*(each[: config.context + 1] for each in found)))
+        if number % 1000 == 0:
+            tell("encoding", number / len(chats))
+    tell("encoding", 1.0)
+    kept = [number for number, each in enumerate(encoded) if each.answer[1:].any()]
+    corpus = ChatCorpus(
+        config.path,
+        tokenizer,
+        [encoded[number] for number in kept],
+        splits[kept],
+        config.context,
+        longest,
+        cut,
+        dropped=len(encoded) - len(kept),
+        question=_find_question([chats[number] for number in kept], splits[kept]),
+        seed=seed,
+    )
+    if not (corpus.splits == (TRAIN if only is None else only)).any():
+        raise RegardError(
+            f"no conversation of {config.path} has an answer within {config.context:,} tokens, the context; use "
+            f"--data.context {longest - 1:,}"
+        )
+    return corpus
+
+
+def _find_question(chats: Sequence[Chat], splits: Array) -> list[dict[str, str]]:
+    """What comes before the first answer of a conversation, of one that training does not see if there is one."""
+    if not chats:
+        return []
+    messages = chats[int((splits != TRAIN).argmax())].messages
+    first = next(number for number, each in enumerate(messages) if each["role"] == "assistant")
+    return messages[:first]
+
+
+def _split(chat: Chat, template: ChatTemplate, path: str) -> list[Part]:
+    try:
+        return split_chat(chat.messages, template)
+    except RegardError as error:
+        raise RegardError(f"line {chat.line} of {path}: {error}") from error
+
+
+def _make_tokenizer(
+    config: ChatConfig, parts: list[list[Part]], splits: Array, seed: int, note: Note
+) -> Tokenizer:
+    """The tokenizer of the config, learned from the train split (characters: from all, so that none is unknown)."""
+    if config.tokenizer is not None:
+        return load_given_tokenizer(config.tokenizer)
+    texts = ["".join(part.text for part in some) for some in parts]
+    tokens: Any = config.tokens
+    if tokens == "auto":
+        tokens = "characters" if sum(map(len, texts)) <= CHARACTERS_UP_TO else "bpe"
+    taught = [text for text, split in zip(texts, splits, strict=True) if split == TRAIN]
+    if tokens == "bpe":
+        return learn_subwords(taught, config.vocabulary, config.sample, seed, note)
+    return learn(tokens, texts if tokens == "characters" else taught, config.vocabulary)
