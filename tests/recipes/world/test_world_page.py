@@ -1,8 +1,10 @@
 """The page of a world in a real browser: played, pointed at, changed, by mouse and by keyboard, wide and narrow."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -93,6 +95,21 @@ def test_an_episode_is_pointed_at_and_played(browser, cart, live):
         eventually(shown, lambda: captions(shown)[1], "imagined: it is over")
         eventually(shown, lambda: shown.locator(".play").inner_text(), "▶ play")
         assert said(shown, "value").startswith("value")  # no number: the last future ends before the episode
+
+
+def test_every_axis_has_two_numbers(browser, live, tmp_path):
+    """Of a number that goes from -8 to 8 only 0 is a multiple of 10."""
+    data = deepcopy(live.show({}) | {"live": None})
+    (view,) = (each for each in data["views"] if each["view"] == "episode")
+    view["rewards"] = np.linspace(-8, 8, len(view["rewards"])).tolist()
+    page = pages.write(data, tmp_path / "axes.html", live.files)
+    with opened(browser, page, "episode") as shown:
+        ready(shown)
+        shown.locator(".world-curve").first.wait_for()
+        plots = shown.locator(".world-curve:not(:has(.world-level))")
+        assert plots.count() == 7  # four numbers, value, reward, goes on
+        counts = [plot.locator(".tick[text-anchor=end]").count() for plot in plots.all()]
+        assert min(counts) >= 2 and max(counts) <= 6
 
 
 def test_it_is_imagined_from_another_step_and_with_the_policy(browser, cart):

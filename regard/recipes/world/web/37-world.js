@@ -51,6 +51,12 @@ function stepsUntilEnd({ goesOn }, i, most) {
   return most;
 }
 
+// Few ticks, but two of them, or there is no scale.
+function ticksUp(bottom, top) {
+  const few = ticks(bottom, top, 3);
+  return few.length > 1 ? few : ticks(bottom, top, 6);
+}
+
 // One plot of several that share their steps. lines: [{name, points: [[step, y], …], colour, dashed, dots}], bands: [{points: [[step, low, high], …], colour}]
 // levels: [[y, words], …] where a number is a kind. Steps are as people count them. pointed(step) hears where the reader points; marks: steps at which a line stands.
 function curvePlot(here, { name, lines, bands = [], reach: [left, right], marks = [], height = 132, said = three, least = null, levels = null, pointed }) {
@@ -70,7 +76,7 @@ function curvePlot(here, { name, lines, bands = [], reach: [left, right], marks 
   function paint() {
     if (!width) return;
     const foot = height - ROOM.bottom;
-    const ys = levels ? levels.map(([y]) => y) : ticks(bottom, top, 3);
+    const ys = levels ? levels.map(([y]) => y) : ticksUp(bottom, top);
     const xs = ticks(left, right, Math.max(2, Math.floor(width / 90))).filter(Number.isInteger);
     refill(frame, makeSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
       ys.map((y) => [makeSvg("line", { class: "grid", x1: ROOM.left, x2: width - ROOM.right, y1: up(y), y2: up(y) }),
