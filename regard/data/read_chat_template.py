@@ -14,6 +14,14 @@ CONFIG, SOURCE = "tokenizer_config.json", "chat_template.jinja"
 SIGNS = ("bos_token", "eos_token", "unk_token", "pad_token")  # that templates name
 
 
+def has_chat_template(folder: Path) -> bool:
+    """Does the folder of a model hold a chat template?"""
+    if (folder / SOURCE).exists():
+        return True
+    about = files.read_json(folder / CONFIG) if (folder / CONFIG).exists() else None
+    return isinstance(about, Mapping) and "chat_template" in about
+
+
 def read_chat_template(given: str) -> ChatTemplate:
     """The template of a file, or of the folder of a model. It is tried before it is returned."""
     path = Path(given).expanduser()

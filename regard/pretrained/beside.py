@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import files
+from regard.data.read_chat_template import has_chat_template, read_chat_template
 from regard.errors import RegardError
 from regard.pretrained.weights import Pretrained
 
@@ -26,7 +27,7 @@ def _with_tokenizer(found: Pretrained, path: Path) -> Pretrained:
         data = files.read_json(file)
         if not isinstance(data, dict) or "model" not in data:
             raise RegardError(f"{file} is not a tokenizer.json of Hugging Face: it has no key 'model'")
-        return replace(found, tokenizer=data, ends=_ends(path))
+        return _with_chat_template(replace(found, tokenizer=data, ends=_ends(path)), path)
     other = [name for name in SLOW if (path / name).exists()]
     what = f"{path} has no tokenizer.json, so the model reads ids only"
     if other:
@@ -35,6 +36,16 @@ def _with_tokenizer(found: Pretrained, path: Path) -> Pretrained:
             f"AutoTokenizer.from_pretrained({str(path)!r}).save_pretrained({str(path)!r})"
         )
     return replace(found, notes=(*found.notes, what))
+
+
+def _with_chat_template(found: Pretrained, path: Path) -> Pretrained:
+    """A template that cannot be used is left out: the model can be, without it."""
+    try:
+        if found.kind != "decoder" or not has_chat_template(path):
+            return found
+        return replace(found, chat=read_chat_template(str(path)))
+    except (ValueError, OSError) as error:
+        return replace(found, notes=(*found.notes, f"its chat template is left out: {error}"))
 
 
 def _ends(path: Path) -> tuple[int, ...]:

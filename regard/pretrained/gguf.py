@@ -16,6 +16,7 @@ from regard.pretrained.families import FAMILIES
 from regard.pretrained.family import translate
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.gguf_file import GGUFFile
+from regard.pretrained.gguf_template import read_gguf_template
 from regard.pretrained.gguf_tokenizer import read_tokenizer
 from regard.pretrained.weights import Pretrained
 
@@ -71,6 +72,7 @@ def read_gguf(path: files.PathLike) -> Pretrained:
     config, names = translate(family, theirs, "tokens")
     state, left_out = names.read(_tensors(file, architecture, config), str(path))
     tokenizer, notes = read_tokenizer(file.facts)
+    chat, said = read_gguf_template(file.facts)
     types = sorted({stored.kind.name for stored in file.tensors.values()})
     found = Pretrained(
         kind=family.kind,
@@ -79,7 +81,8 @@ def read_gguf(path: files.PathLike) -> Pretrained:
         origin=architecture,
         tokenizer=tokenizer,
         ends=tuple(id for id in map(file.facts.get, ENDS) if type(id) is int and id >= 0),
-        notes=(f"weights are read as float32 from {', '.join(types)}", *notes),
+        chat=chat,
+        notes=(f"weights are read as float32 from {', '.join(types)}", *notes, *said),
         where=str(path),
         left_out=left_out,
     )

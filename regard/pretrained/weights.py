@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import registry
+from regard.data.chat_template import ChatTemplate
 from regard.errors import RegardError
 from regard.models.memory import OnlyShapes, build_within_memory
 
@@ -24,6 +25,7 @@ class Pretrained:
     labels     names of its classes, where it has some
     tokenizer  the content of a tokenizer.json; None: there was none
     ends       ids that end a text
+    chat       how it was taught to read messages; None: it has no chat template
     images     how images are prepared: their size, mean and standard deviation; None: nothing was said
     notes      what a reader should know, such as tensors that were left out
     """
@@ -36,6 +38,7 @@ class Pretrained:
     labels: tuple[str, ...] = ()
     tokenizer: dict[str, Any] | None = None
     ends: tuple[int, ...] = ()
+    chat: ChatTemplate | None = None
     images: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     where: str = ""

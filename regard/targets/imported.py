@@ -16,6 +16,7 @@ from safetensors.torch import save
 from regard import files, registry
 from regard.config import to_dict
 from regard.data.cache import MOST_BYTES, make_private
+from regard.data.chat_template import FILE as CHAT_TEMPLATE
 from regard.data.subwords import FRAMED, Subwords
 from regard.errors import RegardError
 from regard.pretrained.open import is_foreign, read_pretrained
@@ -26,7 +27,7 @@ from regard.runs.run import Run, check_free
 
 Place = str | os.PathLike[str]
 NAMED = 40  # characters of a name in the cache
-FORMAT = 2  # of an import; raised when the same files become another run
+FORMAT = 3  # of an import; raised when the same files become another run
 
 
 def open_run(path: Place) -> Run:
@@ -78,6 +79,8 @@ def import_weights(path: Place, out: Place) -> tuple[Run, Pretrained]:
         run = Run.create(part, sections)
         if found.tokenizer is not None:
             run.write("tokenizer.json", _checked_tokenizer(found))
+            if found.chat is not None:
+                run.write(CHAT_TEMPLATE, found.chat.to_json())
         run.publish(save({name: tensor.contiguous() for name, tensor in found.state.items()}))
         os.replace(part, out)
     except BaseException:

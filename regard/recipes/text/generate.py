@@ -20,9 +20,8 @@ class GenerateOptions(Sampling):
     """The prompt, and how to choose each next token from its probabilities."""
 
     prompt: str = ""  # the text to continue; empty: the beginning of a line
-    chat: str = (
-        ""  # a question to a model of conversations, put into its chat template; only the answer is written
-    )
+    # a question to a model of conversations, put into its chat template; only the answer is written
+    chat: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
