@@ -139,11 +139,12 @@ def files_in_a_line(run: Run | Repeats) -> str:
 
 
 def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
-    """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not
-    kept, is no news."""
+    """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised is left out: nothing
+    follows from what is measured."""
     found: dict[str, list[str]] = {}
     for law in laws:
-        if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised"):
+        as_declared = law["declared"] == "broken" and law["measured"] == "broken"
+        if not as_declared and (law["declared"] != "not promised" or law["measured"] == "unknown"):
             found.setdefault(str(law["measured"]), []).append(law_title(law["law"], law.get("by")))
     hold = found.pop("holds", ["none"])
     others = [f"{how}: {', '.join(each)}" for how, each in found.items()]

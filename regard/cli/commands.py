@@ -145,7 +145,10 @@ def train_as_asked(
 
     data, kind, start, out = (given.get(name) for name in ("--data", "--model", "--from", "--out"))
     task = given.get("--task")
-    program = f"regard train {recipe.name}" + ("" if kind is None else f" --model {kind}")
+    chosen = {"--model": kind, "--task": None if kind else task}  # as the help is asked for
+    program = " ".join(
+        [f"regard train {recipe.name}", *(f"{name} {each}" for name, each in chosen.items() if each)]
+    )
     how: dict[str, Any] = {
         "note": progress_printer(),
         "observers": [watch(), ending],

@@ -34,13 +34,14 @@ def read_settings(recipe: Recipe, default: Settings, words: list[str], program: 
     """The settings that the words of a command line ask for."""
     default = with_optimiser(default, _option_value(words, "--train.optimiser"))
     first = (*recipe.help, *FIRST)
-    more, hidden = tuple(each.split()[0] for each in first), frozenset(recipe.data_derived)
+    derived = recipe.derived_options(default)
+    more, hidden = tuple(each.split()[0] for each in first), frozenset(derived)
     chosen = parse(type(default), words, default, program, more, hidden)
     refined = recipe.refine_defaults(default, _differences(default, chosen))
     if refined != default:
         default, chosen = refined, parse(type(default), words, refined, program, more, hidden)
     changed = _differences(default, chosen)
-    for key, advice in recipe.data_derived.items():
+    for key, advice in derived.items():
         # a value that equals the default was given all the same
         if key in changed or _option_value(words, f"--{key.replace('_', '-')}") is not None:
             instead = f"; {advice}" if advice else ""
@@ -91,7 +92,7 @@ def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[st
         f"{type(default).__doc__}\n\n"
         f"examples:{examples}\n\n"
         f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help "
-        "to see yours.\n\n" + _without_what_cannot_be_set(shown.getvalue(), recipe)
+        "to see yours.\n\n" + _without_what_cannot_be_set(shown.getvalue(), recipe.derived_options(default))
     )
 
 
@@ -109,12 +110,12 @@ def _one_column() -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
-def _without_what_cannot_be_set(text: str, recipe: Recipe) -> str:
+def _without_what_cannot_be_set(text: str, derived: Mapping[str, str]) -> str:
     """tyro's help from the first section on, without what follows from the data or was said before."""
     kept, hidden = [], False
     for line in text[max(0, text.find("data options") - 1) :].splitlines():
         if (option := re.match(r"\W*--([a-z.-]+)", line)) or "options" in line:
-            hidden = option is not None and option[1].replace("-", "_") in (*recipe.data_derived, "data.path")
+            hidden = option is not None and option[1].replace("-", "_") in (*derived, "data.path")
         hidden = hidden and bool(line.strip())  # what comes between sections stays
         if not hidden:
             kept.append(line.rstrip())

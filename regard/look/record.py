@@ -206,6 +206,7 @@ class Recorder:
                 kept = summarize(source, self.wanted.top, itself=itself)
             else:
                 kept = None
+            said = None if implied is None else f"implied weights: {implied}"
             values = source.v
             if kept is None:
                 source = slim(source)
@@ -224,7 +225,7 @@ class Recorder:
                     errors=proof.errors,
                     alike=proof.alike,
                     reason=reason,
-                    note=self.notes(note, implied, find_gaps(proof) if reason is None else None),
+                    note=self.notes(note, said, find_gaps(proof) if reason is None else None),
                     implied=implied,
                     rows=None if source.rows is None else tuple(source.rows.tolist()),
                     top=self.wanted.top,

@@ -43,8 +43,8 @@ class PermutationConfig(SequenceConfig):
             )
         if self.attention not in ("full", "window"):
             raise RegardError(
-                f"a permutation LM needs exact attention, because each token has its own past, got "
-                f"attention={self.attention}; use full or window"
+                f"a permutation LM goes with attention=full or window, because each token has its own past, got "
+                f"attention={self.attention}; change one"
             )
         if self.position == "learned":
             raise RegardError(

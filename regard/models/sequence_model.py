@@ -240,7 +240,7 @@ def check_memory(config: Any) -> None:
         return
     if config.attention not in ("full", "window"):
         raise RegardError(
-            f"memory={config.memory} is read by exact attention, got attention={config.attention}; use full or window"
+            f"memory={config.memory} goes with attention=full or window, got attention={config.attention}; change one"
         )
     with torch.device("meta"), OnlyShapes():
         bias = BIASES[config.bias](config)

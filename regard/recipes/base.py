@@ -108,6 +108,10 @@ class Recipe(ABC):
     ) -> Settings:
         """Good settings for this data (a path, None, or an object) and kind of model."""
 
+    def derived_options(self, settings: Settings) -> Mapping[str, str]:
+        """The options of these settings that only the data decides -> the option to give instead, or ""."""
+        return self.data_derived
+
     def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
         """The defaults, changed where options describe the data. data: the data, if it is an object"""
         return settings

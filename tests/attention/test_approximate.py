@@ -268,6 +268,21 @@ def test_lsh_with_one_bucket_is_exact_attention(causal):
     same(found, attend(q, keys_of(q), v, mask=mask & Causal() if causal else mask), (q, v))
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-13, 1e-6])
+@pytest.mark.parametrize("causal", [False, True])
+def test_lsh_is_finite_where_queries_are_zero_as_those_of_padding_are(causal, size):
+    """In heads of more than 16 channels, too: √c over the smallest number of float32 is infinite there."""
+    torch.manual_seed(0)
+    q, v = torch.randn(2, 2, 2, 12, 64)
+    real = torch.arange(12) < torch.tensor([[7], [12]])
+    q = torch.where(real[:, None, :, None], q, size * q).requires_grad_()
+    v.requires_grad_()
+    out = LSH(64, buckets=4, near=4)(q, q, v, causal=causal, real=real)
+    grad_q, grad_v = torch.autograd.grad(out[real[:, None].expand(2, 2, 12)].square().sum(), (q, v))
+    assert all(each.isfinite().all() for each in (out, grad_q, grad_v))
+    assert grad_q[0, :, :7].abs().max() > 0 and not grad_q[0, :, 7:].any()
+
+
 def test_near_queries_share_buckets_more_often_than_far_ones():
     random = torch.Generator().manual_seed(0)
     x = torch.randn(1, 1, 500, C, generator=random)

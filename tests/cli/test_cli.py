@@ -212,6 +212,7 @@ def test_the_laws_of_a_run_in_a_line():
         ("shift", "invariant", "broken"),
         ("scaling", "holds", "unknown"),
         ("neighbours", "not promised", "broken"),
+        ("reordering", "not promised", "holds"),  # of a few tokens
     ]
     line = laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
     assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling"

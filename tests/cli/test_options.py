@@ -10,6 +10,7 @@ from regard import registry
 from regard.cli import options
 from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
 from regard.generation.sampling import Sampling
+from regard.models.attentions import OPTIONS
 from regard.recipes.base import get_recipe
 from regard.recipes.text.defaults import DecoderSettings
 from regard.recipes.text.generate import GenerateOptions
@@ -121,14 +122,32 @@ def test_every_option_is_explained(name, kind):
     """An option whose comment is lost has nothing in its help but the default."""
     text = options.help_text(get_recipe(name), None, kind, [])
     shown = re.findall(r"^ *(--[a-z.-]+)[^\n]*\n?(?:\s+)([^\n]*)", text, re.MULTILINE)
-    settings = type(get_recipe(name).defaults(None, kind))
+    default = get_recipe(name).defaults(None, kind)
+    derived = get_recipe(name).derived_options(default)
     assert len(shown) > 20
-    for option in options.options_of(settings):
+    for option in options.options_of(type(default)):
         found = re.search(
             rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE
         )
-        hidden = option[2:].replace("-", "_") in (*get_recipe(name).data_derived, "data.path")
+        hidden = option[2:].replace("-", "_") in (*derived, "data.path")
         assert hidden or re.search(r"[a-z]{3}.*\(default", found[1].replace("\n", " ")), option
+
+
+@pytest.mark.parametrize(
+    "attention, kind",
+    [(name, "encoder") for name in OPTIONS] + [(name, "decoder") for name in OPTIONS if name != "linformer"],
+)
+def test_every_option_of_an_attention_can_be_given(attention, kind):
+    """An option may have the name of another model's number that follows from the data."""
+    recipe = get_recipe("text")
+    words = [f"--model.attention={attention}", *(f"--model.{name}=8" for name in OPTIONS[attention])]
+    found = options.read_settings(recipe, recipe.defaults(None, kind), words, "regard train text").model
+    assert [getattr(found, name) for name in OPTIONS[attention]] == [8] * len(OPTIONS[attention])
+
+
+@pytest.mark.parametrize("kind, chosen", [("decoder", True), ("encoder", True), ("additive", False)])
+def test_features_are_chosen_where_they_are_random_and_hidden_where_they_follow_from_the_data(kind, chosen):
+    assert ("--model.features" in options.help_text(get_recipe("text"), None, kind, [])) == chosen
 
 
 @pytest.mark.parametrize("cls", [PredictOptions, EvaluateOptions, CheckOptions, LookOptions, GenerateOptions])

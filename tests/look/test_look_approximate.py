@@ -7,6 +7,7 @@ from regard.look.model_input import ModelInput, Tokens
 from regard.look.record import record
 from regard.look.silence import silenced
 from regard.look.streams import Streams
+from regard.look.views.attention import attention
 from tests.models.sequences import ATTENTIONS, CAUSAL_ATTENTIONS, N, decoder, encoder, some_tokens
 
 IMPLIED = ("performer", "linformer", "lsh")
@@ -33,7 +34,7 @@ def test_every_attention_is_recorded_and_proved(name):
         assert weights.shape == (3, 2, N, keys)
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, N))
         if entry.implied is not None:
-            assert entry.implied in entry.note
+            assert f"implied weights: {entry.implied}" in entry.note
             assert entry.kind == ("cross" if name == "linformer" else "self")
     assert "over projected keys" in (seen[0].implied or "") or name != "linformer"
 
@@ -78,6 +79,8 @@ def test_projected_keys_are_not_called_tokens(projected):
     queries, keys = (streams.found[number] for number in streams.of(seen[0]))
     assert queries is tokens
     assert keys.name == "projected keys" and len(keys.labels) == projected
+    layer = attention(seen.entries, streams)["layers"][0]
+    assert layer["implied"] and layer["note"].startswith("implied weights: softmax over projected keys")
     assert streams.found[streams.find(projected)].name != "projected keys"
 
 

@@ -136,7 +136,7 @@ def test_laws(options):
     (lambda: PermutationLM(PermutationConfig(**SMALL | {"vocab": 1})), "vocab.*2.*got 1"),
     (lambda: permutation()(some_tokens(), asked=torch.zeros(B, 1, dtype=torch.long)), "asked needs rank"),
     (lambda: (m := permutation())(some_tokens(), rank=orders(), caches=m.caches()), "caches.*rank"),
-    (lambda: PermutationConfig(**SMALL, attention="performer"), "exact.*attention=performer"),
+    (lambda: PermutationConfig(**SMALL, attention="performer"), "goes with.*attention=performer"),
     (lambda: PermutedToken(share=1.5), "share.*1.5"),
 ])  # fmt: skip
 def test_words_of_errors(make, words):

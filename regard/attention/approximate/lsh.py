@@ -22,6 +22,7 @@ from regard.errors import RegardError
 from regard.symmetry.groups import Group, Shifts
 
 HASHED = 2**21  # numbers that are hashed at once
+SHORTEST = 1e-12  # a query that is shorter is not made longer: √c over the square of it is still a number
 
 
 class LSH(Approximation):
@@ -155,9 +156,10 @@ class LSH(Approximation):
 
 
 def keys_of(q: Tensor) -> Tensor:
-    """Queries at the length √c, so that the score of a token with itself is the length of its query."""
+    """Queries at the length √c, so that the score of a token with itself is the length of its query. That of padding,
+    which is 0, stays 0."""
     c = q.shape[-1]
-    return q * (c**0.5 / q.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(q.dtype).tiny))
+    return q * (c**0.5 / q.norm(dim=-1, keepdim=True).clamp(min=SHORTEST))
 
 
 class BucketCache(Cache):

@@ -34,7 +34,7 @@ class Performer(Approximation):
 
     name = "performer"
     keeps: ClassVar[Group] = EVERYTHING
-    implied = "φ(q)·φ(k), normalised: the weights of the estimate, not softmax weights"
+    implied = "φ(q)·φ(k), normalised: those of the estimate, not softmax weights"
     wins_from: ClassVar[dict[bool, int | None]] = {False: 1024, True: 2048}
     omega: Tensor
     drawn: Tensor

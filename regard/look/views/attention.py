@@ -92,6 +92,7 @@ def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] 
         "reason": entry.reason,
         "error": pack.round_digits(float(entry.error), 2),
         "note": _noted(entry, windows),
+        "implied": entry.implied is not None,
         "entropy": None,
         "distance": None,
         "small": None,

@@ -239,6 +239,7 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     (["--task"], "--task needs a value"),
     (["--task", "permutation", "--model.ngrams", "3"], "ngrams"),
     (["--task", "permutation", "--model.predicted", "2"], "predicted.*2"),
+    (["--task", "permutation", "--model.memory", "8"], "no option --model.memory.*--task permutation --help"),
     (["--model.memory", "8", "--train.compile"], "--train.compile.*--model.memory 8"),
     (["--model.memory", "8", "--model", "encoder"], "--model.memory"),
 ])  # fmt: skip

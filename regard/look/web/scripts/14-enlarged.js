@@ -73,8 +73,9 @@ function spelled(labels, words) {
   return found.map((word) => word.trim() || word);
 }
 
-function whereabouts({ name, kind, call, operator }) {
-  const words = [kind === "edges" ? "attention along edges" : `${kind}-attention`, call ? `call ${nth(call)}` : null, operator].filter(Boolean);
+function whereabouts({ name, kind, call, operator, implied }) {
+  const kinds = { edges: "attention along edges", cross: implied ? "attention over projected keys" : "cross-attention" };
+  const words = [kinds[kind] ?? `${kind}-attention`, call ? `call ${nth(call)}` : null, operator].filter(Boolean);
   return make("p", { class: "facts" }, make("bdi", { class: "name" }, name || "the model"), ` · ${words.join(" · ")}`);
 }
 
