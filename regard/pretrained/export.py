@@ -40,31 +40,36 @@ def find_family(kind: str, config: Any, preferred: str | None = None) -> Family:
     families = [family for family in FAMILIES.values() if family.kind == kind]
     if not families:
         known = ", ".join(sorted({family.kind for family in FAMILIES.values()}))
-        raise RegardError(
-            f"Hugging Face has no model like a {kind} of regard; those that are exported: {known}"
-        )
+        raise RegardError(f"Hugging Face has no model like regard's {kind}; those that are exported: {known}")
     families.sort(key=lambda family: family.model_type != preferred)
-    problems: dict[str, list[str]] = {}
+    problems: dict[str, dict[str, Any]] = {}
     for family in families:
         problems[family.model_type] = _differences(family, config)
         if not problems[family.model_type]:
             return family
     nearest = min(problems, key=lambda name: len(problems[name]))
-    options = ", ".join(f"{name}={getattr(config, name)!r}" for name in problems[nearest])
+    given = {name: getattr(config, name) for name in problems[nearest] if getattr(config, name) is not None}
+    options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    theirs = {f"--model.{name.replace('_', '-')}": problems[nearest][name] for name in given}
+    if None in theirs.values():
+        advice = ""
+    else:
+        advice = f"; a run trained with {' '.join(f'{flag} {value}' for flag, value in theirs.items())} can be exported"
     raise RegardError(
         f"no family of Hugging Face has all parts of this {kind}; the nearest is {nearest}, which has no {options}"
+        + advice
     )
 
 
-def _differences(family: Family, config: Any) -> list[str]:
-    """Names of options that a family cannot say."""
+def _differences(family: Family, config: Any) -> dict[str, Any]:
+    """Options that a family cannot say, with what it has in their place."""
     name, plain = family.write(config)
     try:
         again = family.read(_written(name, plain, family, config), family.classes[name])
     except RegardError:
-        return [each for each in to_dict(config) if each not in IN_TRAINING]
+        return {each: None for each in to_dict(config) if each not in IN_TRAINING}
     mine, theirs = canonical(config), canonical(again)
-    return sorted(each for each in mine if mine[each] != theirs.get(each))
+    return {each: theirs.get(each) for each in sorted(mine) if mine[each] != theirs.get(each)}
 
 
 def _written(name: str, plain: dict[str, Any], family: Family, config: Any) -> ForeignConfig:
