@@ -144,7 +144,7 @@ def try_template(template: ChatTemplate) -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-c", program, *filter(None, sys.path)],
-            input=json.dumps(template.to_json()).encode(),
+            input=json.dumps(template.to_json(), allow_nan=False).encode(),
             capture_output=True,
             timeout=SECONDS,
             check=False,
@@ -224,7 +224,7 @@ def _environment() -> Any:
 
 
 def _to_json(value: Any, indent: int | None = None, **ignored: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+    return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
 
 
 def _refuse(message: Any) -> str:

@@ -34,7 +34,8 @@ def test_every_view_opens_and_says_what_it_is(browser, example):
         for tab, name in zip(tabs.all(), VIEWS, strict=True):
             tab.click()
             assert tab.get_attribute("aria-selected") == "true"
-            assert shown.get_by_role("tabpanel").locator("h2").first.inner_text()
+            title = shown.get_by_role("tabpanel").locator("h2").first
+            eventually(shown, lambda title=title: title.inner_text() != "", True)
             assert f"view={name}" in shown.url
         assert shown.title() == "a small decoder"
         assert "without dropout" in shown.locator("footer").inner_text()
@@ -432,9 +433,8 @@ def test_pieces_become_words_and_a_switch_shows_them_again(browser, tmp_path):
         shown.locator(".units label", has_text="words").click()
         eventually(shown, lambda: names.count(), 4)
         shown.get_by_role("button", name="layer 1, head 2").click()  # what was chosen stays
-        eventually(
-            shown, lambda: shown.locator(".labels .label.column").all_text_contents()[1], "grandmother"
-        )
+        columns = shown.locator(".labels .label.column")
+        eventually(shown, lambda: columns.all_text_contents()[1:2], ["grandmother"])
 
 
 @pytest.mark.parametrize("words", [None, [0, 1, 2, 3], [0, 0, 1]])
