@@ -65,9 +65,7 @@ class TransformerWorld(WorldModel):
     def read(self, x: Tensor, where: Tensor | None, real: Tensor | None, caches: Any) -> Tensor:
         if caches is None:
             where = count_places(real) if where is None else where
-        elif not isinstance(caches, Caches):
-            raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
-    def caches(self) -> Caches:
+    def body_caches(self) -> Caches:
         return Caches(WindowCache(self.config.window - 1) for _ in self.stack.blocks)

@@ -22,8 +22,8 @@ from regard.models.objective import weighted_bound
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Shifts, Trivial
 
-SHAPES = {"mlp": (1, 6, 6), "conv": (2, 9, 9), "vit": (1, 8, 8), "set": (10, 3)}
-SMALL = {"latent": 3, "hidden": 12, "width": 3, "dim": 8, "heads": 2, "patch": 3, "depth": 2}
+SHAPES = {"mlp": (1, 6, 6), "conv": (2, 9, 9), "vit": (1, 8, 8), "spatial": (1, 8, 6), "set": (10, 3)}
+SMALL = {"latent": 4, "hidden": 12, "width": 3, "dim": 8, "heads": 2, "patch": 3, "depth": 2}
 
 
 def build(body="mlp", **more):
@@ -147,6 +147,7 @@ def test_every_option_of_an_mlp_does_something(option):
     [
         ("conv", "width", 4),
         ("conv", "padding", "circular"),
+        ("spatial", "width", 4),
         ("vit", "patch", 4),
         ("vit", "dim", 16),
         ("vit", "heads", 1),

@@ -15,9 +15,10 @@ from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
-from regard.recipes.world.act import act_episodes, policy_actions, random_actions
+from regard.recipes.world.act import Actor, policy_actions, random_actions
 from regard.recipes.world.draw_dream import write_gif
 from regard.recipes.world.environments import open_environments
+from regard.recipes.world.codes import see_fn
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.imagine import imagine
 from regard.recipes.world.settings import WorldDataConfig
@@ -104,13 +105,14 @@ def real_episode(
     if options.policy == "trained" and not learned:
         raise RegardError("this run has no trained policy (--train.policy none); use --policy random")
     with open_environments(
-        data.environment, 1, seconds=data.timeout, observed=data.observed or None
+        data.environment, 1, seconds=data.timeout, sight=data.sight
     ) as environments:
         if options.policy == "random" or not learned:
             act = random_actions(environments, options.seed, 0)
         else:
             act = policy_actions(model, None)
-        return act_episodes(environments, act, 1, model.config.frames, options.seed, options.steps)
+        actor = Actor(environments, act, see_fn(model), model.config.frames)
+        return actor.act_episodes(1, options.seed, options.steps)
 
 
 def dream_along(model: WorldModel, episode: Episodes) -> Dream:

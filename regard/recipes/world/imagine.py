@@ -18,7 +18,7 @@ class Imagined:
     """Imagined episodes. Observations are scaled, as the model has them."""
 
     observations: Tensor  # b t+1 o, the first one is real
-    seen: Tensor  # b t+1 inputs: what the policy sees, the last frames
+    seen: Tensor  # b t+1 inputs: what the policy sees: the last steps
     actions: Tensor  # b t a, as they were chosen
     rewards: Tensor  # b t
     goes_on: Tensor  # b t: the probability that the episode goes on after this step
@@ -46,8 +46,7 @@ def imagine(
     if past.shape[1]:
         model.outlook(past, real=real, caches=caches)
     x = model.normalise(first)
-    frames = begin_frames(model, past, real, x)
-    observations, seen = [x], [frames.flatten(1)]
+    observations, seen = [x], [model.policy_inputs(x, caches)]
     actions, rewards, goes_on = [], [], []
     row = torch.arange(len(x), device=x.device)
     for t in range(horizon):
@@ -56,9 +55,8 @@ def imagine(
         found = model.outlook(torch.cat((x, taken), -1)[:, None], caches=caches)[:, 0]  # b e o+1
         after = found.mean(1) if heads is None else found[row, heads]
         x = torch.clamp(after[:, :-1], model.low, model.high)
-        frames = torch.cat((frames[:, 1:], x[:, None]), 1)
         observations.append(x)
-        seen.append(frames.flatten(1))
+        seen.append(model.policy_inputs(x, caches))
         actions.append(action)
         rewards.append(after[:, -1])
         goes_on.append(model.goes_on(x).sigmoid())
@@ -70,14 +68,3 @@ def imagine(
         goes_on=torch.stack(goes_on, 1),
     )
 
-
-def begin_frames(model: WorldModel, past: Tensor, real: Tensor, x: Tensor) -> Tensor:
-    """The last frames at the present step; where an episode has just begun, its first one again.   b f o"""
-    count, o = model.config.frames - 1, model.config.observations
-    frames = [x]
-    for back in range(1, count + 1):
-        if back > past.shape[1]:
-            frames.append(frames[-1])
-            continue
-        frames.append(torch.where(real[:, -back, None], past[:, -back, :o], frames[-1]))
-    return torch.stack(frames[::-1], 1)

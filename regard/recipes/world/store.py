@@ -11,6 +11,8 @@ import numpy as np
 from regard import files
 from regard.data.array import Array
 from regard.errors import RegardError
+from regard.models.world_model import WorldModel
+from regard.recipes.world.codes import encode_episodes
 from regard.recipes.world.episodes import Episodes, join, write_episodes
 from regard.recipes.world.read_episodes import read_episodes
 from regard.recipes.world.spaces import Spaces
@@ -69,6 +71,13 @@ class EpisodeStore:
                 )
             # then read as after a kill, so that both go on with the same numbers
             write_episodes(file, act(), self.spaces)
+
+    def encode(self, model: WorldModel) -> None:
+        """Have the codes that this model gives the images; nothing to do for vectors."""
+        if self.spaces.image is None or not self.rounds:
+            return
+        self.rounds = [encode_episodes(model, each) for each in self.rounds]
+        self.all = join(self.rounds)
 
     def load_rounds(self) -> None:
         """Read all rounds that there are in the folder."""

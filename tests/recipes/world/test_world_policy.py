@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.models.recurrent_world import GRUWorld
+from regard.models.recurrent_world import GRUWorld, GRUWorldConfig
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.imagine import imagine
@@ -38,17 +38,29 @@ def test_imagination_equals_the_model_on_whole_sequences(cls, head):
     torch.testing.assert_close(found.goes_on, model.goes_on(wanted[..., :-1]).sigmoid(), rtol=1e-9, atol=1e-9)
 
 
-def test_the_policy_sees_the_last_frames():
-    config = TransformerWorldConfig(observations=3, actions=2, dim=16, depth=1, heads=2, frames=3)
-    model = TransformerWorld(config).eval()
-    steps = model.sample_inputs(tokens=6, rows=2)["steps"]
-    real = torch.ones(2, 5, dtype=torch.bool)
-    real[1] = False
+@pytest.mark.parametrize("cls, config", [(TransformerWorld, TransformerWorldConfig), (GRUWorld, GRUWorldConfig)])
+def test_the_policy_sees_the_last_steps(cls, config):
+    """The present observation, then each change before it in its own units and what was done then."""
+    model = cls(config(observations=3, actions=2, dim=16, depth=1, frames=3)).eval()
+    model.pace.copy_(torch.tensor([0.5, 1.0, 2.0]))
+    steps = model.sample_inputs(tokens=6, rows=3)["steps"]
+    real = torch.ones(3, 5, dtype=torch.bool)
+    real[1], real[2, :4] = False, False
     found = imagine(model, steps[:, :5], real, steps[:, 5, :3], 2, lambda seen, t: steps[:, t, 3:])
-    x = model.normalise(steps[..., :3])
-    torch.testing.assert_close(found.seen[0, 0], x[0, 3:6].flatten())
-    torch.testing.assert_close(found.seen[1, 0], x[1, 5].repeat(3))  # the first one again
-    torch.testing.assert_close(found.seen[0, 2], torch.cat((x[0, 5], *found.observations[0, 1:])))
+    x, done = model.normalise(steps[..., :3]), steps[..., 3:]
+
+    def expect_row(now, before, first, a, b):
+        return torch.cat((now, (now - before) / model.pace, a, (before - first) / model.pace, b))
+
+    none = torch.zeros(2)
+    torch.testing.assert_close(found.seen[0, 0], expect_row(x[0, 5], x[0, 4], x[0, 3], done[0, 4], done[0, 3]))
+    # before the first step nothing moved and nothing was done
+    torch.testing.assert_close(found.seen[1, 0], expect_row(x[1, 5], x[1, 5], x[1, 5], none, none))
+    torch.testing.assert_close(found.seen[2, 0], expect_row(x[2, 5], x[2, 4], x[2, 4], done[2, 4], none))
+    after = found.observations[1]
+    torch.testing.assert_close(
+        found.seen[1, 2], expect_row(after[2], after[1], after[0], done[1, 1], done[1, 0])
+    )
 
 
 def test_lambda_returns_are_those_of_the_equation():
