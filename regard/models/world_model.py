@@ -11,6 +11,7 @@ network that only adds to that does not drift when its predictions are fed back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -175,6 +176,8 @@ class WorldModel(nn.Module):
         frames = self.config.frames
         if frames == 1:
             return scaled
+        if not scaled.shape[1]:
+            return scaled.repeat(1, 1, frames)
         last = None if caches is None else caches.last
         new = number_steps(scaled, where, real, last)
         known = new if last is None else last.join(new)
@@ -207,6 +210,19 @@ class WorldModel(nn.Module):
         body = None if caches is None else caches.body
         h = self.read(self.embed(z, real), where, real, body)
         return self.head(h).unflatten(-1, (self.config.ensemble, -1))
+
+    def go_on(self, z: Tensor, real: Tensor) -> Callable[[Tensor], Tensor]:
+        """Read steps; then each call is one more step of every row, and gives what `residuals` would give for it.
+        z: what `look_back` gives, b n frames·(o + a); real: bool b n; then b frames·(o + a) -> b e o+1"""
+        step = self.steps_after(self.embed(z, real), real)
+        return lambda z: self.head(step(self.embed.linear(z))).unflatten(-1, (self.config.ensemble, -1))
+
+    def steps_after(self, x: Tensor, real: Tensor) -> Callable[[Tensor], Tensor]:
+        """The same of the body alone.   b n d, bool b n; then b d -> b d"""
+        caches = self.body_caches()
+        if x.shape[1]:
+            self.read(x, None, real, caches)
+        return lambda x: self.read(x[:, None], None, None, caches)[:, 0]
 
     def linear(self, z: Tensor) -> Tensor:
         """The linear map alone: the next observation, scaled, and the reward.   b n frames·(o + a) -> b n o+1"""

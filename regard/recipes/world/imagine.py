@@ -41,22 +41,27 @@ def imagine(
     first    the present observation, b o
     heads    the head of the ensemble that each row believes, b; None: the mean of all
     """
-    caches = model.caches()
-    past = model.scale_steps(history, real)
-    if past.shape[1]:
-        model.outlook(past, real=real, caches=caches)
+    caches, o = model.caches(), model.config.observations
+    past = model.look_back(model.scale_steps(history, real), real=real, caches=caches)
+    residuals = model.go_on(past, real)
     x = model.normalise(first)
     observations, seen = [x], [model.policy_inputs(x, caches)]
+    before = seen[0][:, o:]  # changes and actions of the last steps
     actions, rewards, goes_on = [], [], []
     row = torch.arange(len(x), device=x.device)
     for t in range(horizon):
         action = choose(seen[-1], t)
         taken = action if model.config.discrete else action.clamp(-1, 1)
-        found = model.outlook(torch.cat((x, taken), -1)[:, None], caches=caches)[:, 0]  # b e o+1
-        after = found.mean(1) if heads is None else found[row, heads]
-        x = torch.clamp(after[:, :-1], model.low, model.high)
+        z = torch.cat((x, taken, before), -1)
+        added = residuals(z)  # b e o+1
+        added = added.mean(1) if heads is None else added[row, heads]
+        after = torch.addcmul(model.linear(z), model.size, added)
+        last, x = x, torch.clamp(after[:, :-1], model.low, model.high)
+        if before.shape[1]:
+            moved = (x - last) / model.pace
+            before = torch.cat((moved, taken, before), -1)[:, : before.shape[1]]
         observations.append(x)
-        seen.append(model.policy_inputs(x, caches))
+        seen.append(torch.cat((x, before), -1) if before.shape[1] else x)
         actions.append(action)
         rewards.append(after[:, -1])
         goes_on.append(model.goes_on(x).sigmoid())
