@@ -76,7 +76,9 @@ def stack_steps(new: LastSteps, all_steps: LastSteps, frames: int, pace: Tensor)
     o = len(pace)
     found, later = [new.steps], new.steps[..., :o]
     for back in range(1, frames):
-        match = (all_steps.places[:, None] == (new.places - back)[..., None]) & all_steps.real[:, None]  # b n m
+        match = (all_steps.places[:, None] == (new.places - back)[..., None]) & all_steps.real[
+            :, None
+        ]  # b n m
         there, at = match.max(-1)
         step = torch.take_along_dim(all_steps.steps, at[..., None], 1)
         x = torch.where(there[..., None], step[..., :o], later)

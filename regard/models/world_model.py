@@ -23,7 +23,7 @@ from regard.errors import RegardError
 from regard.models.actor_critic import ActorCritic
 from regard.models.autoencoder import Autoencoder, AutoencoderConfig
 from regard.models.checks import build_seeded, check_names, check_whole
-from regard.models.last_steps import LastSteps, WorldCaches, number_steps, stack_steps
+from regard.models.last_steps import WorldCaches, number_steps, stack_steps
 from regard.nn.embed import StepEmbedding
 from regard.nn.padding import zero_padding
 from regard.shapes import expect
@@ -32,6 +32,9 @@ from regard.symmetry.roles import Roles, Stream
 
 LEAST = 1e-3  # what the network adds is in units of the linear map's error, or of this share of a change
 ROUNDING = 1e-6  # and of this share of the largest number: less is what float32 rounds away
+RIDGE = (
+    0.1  # of codes: many of them say the same, and least squares alone would believe their small differences
+)
 BEYOND = (
     10.0  # imagination is stopped this many times the width of the data beyond its limits, so it stays finite
 )
@@ -101,9 +104,7 @@ class WorldModel(nn.Module):
             nn.Linear(config.hidden, 1),
         )
         nn.init.constant_(self.ends[4].bias, GOES_ON)  # type: ignore[arg-type]
-        self.policy = ActorCritic(
-            config.frames * (o + a) - a, a, config.hidden, discrete=config.discrete
-        )
+        self.policy = ActorCritic(config.frames * (o + a) - a, a, config.hidden, discrete=config.discrete)
         self.autoencoder: Autoencoder | None = None
         if config.image:
             self.autoencoder = Autoencoder(sight_config(config))
@@ -286,6 +287,8 @@ class WorldModel(nn.Module):
         z = self._stack_rows(steps, before).double()
         target = torch.cat((change, rewards[:, None]), 1).double()
         z = torch.cat((z, torch.ones_like(z[:, :1])), 1)
+        if self.autoencoder is not None:
+            z, target = _with_ridge(z, target, RIDGE)
         # gelsd: one-hot actions and the constant are dependent, so many maps are the best, and it takes the smallest
         found = torch.linalg.lstsq(z, target, driver="gelsd").solution  # frames·(o+a)+1 o+1
         self.skip.copy_(found[:-1].T)
@@ -397,6 +400,13 @@ def _step(model: Any, inputs: dict[str, Any], caches: Any) -> tuple[Tensor, Any]
     if caches is None:
         caches = model.caches()
     return model(**inputs, caches=caches), caches
+
+
+def _with_ridge(z: Tensor, target: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Least squares of these rows are those of the given ones, plus share · n · (the squares of all weights but those
+    of the constant, which is the last column).   n f, n t"""
+    weight = (share * len(z)) ** 0.5 * torch.eye(z.shape[1], dtype=z.dtype, device=z.device)[:-1]
+    return torch.cat((z, weight)), torch.cat((target, target.new_zeros(len(weight), target.shape[1])))
 
 
 def _spread(x: Tensor) -> Tensor:

@@ -7,14 +7,14 @@ Masks, positions and kernels of any kind cost more to look at than such small pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention import tap
-from regard.attention.positions import Rotary, turns_at
+from regard.attention.positions import turns_at
 
 if TYPE_CHECKING:
     from regard.models.world import TransformerWorld
@@ -34,12 +34,13 @@ class RingSteps:
     """
 
     def __init__(self, model: TransformerWorld, past: Tensor, real: Tensor) -> None:
-        self.window, self.eps = model.config.window, model.stack.norm.eps
+        final: Any = model.stack.norm
+        self.window, self.eps = model.config.window, final.eps
         self.place = past.shape[1]
         caches = model.body_caches()
         if self.place:
             model.read(past, torch.arange(self.place, device=past.device), real, caches)
-        self.norm = model.stack.norm.scale.detach()
+        self.norm = final.scale.detach()
         rows = len(past)
         self.layers = [_Layer(block, model.stack.position, self.window, rows) for block in model.stack.blocks]
         # what is added to scores: 0 for steps that there are
@@ -47,7 +48,9 @@ class RingSteps:
         kept = torch.arange(max(0, self.place - self.window), self.place, device=past.device)
         if not self.place:
             return
-        self.hidden[kept % self.window] = self.hidden[kept % self.window].masked_fill(real.T[kept, :, None], 0.0)
+        self.hidden[kept % self.window] = self.hidden[kept % self.window].masked_fill(
+            real.T[kept, :, None], 0.0
+        )
         for layer, cache in zip(self.layers, caches, strict=True):
             layer.fill(cache.store, kept)
 
@@ -69,7 +72,7 @@ def _normalise(x: Tensor, eps: float) -> Tensor:
 class _Layer:
     """One block, with its last keys and values.   keys, values: w b h c"""
 
-    def __init__(self, block: nn.Module, position: Rotary, window: int, rows: int) -> None:
+    def __init__(self, block: Any, position: Any, window: int, rows: int) -> None:
         attention, mlp = block.attention, block.mlp
         f, g = attention.f, mlp.f
         self.heads, self.eps, self.inner = f.heads, attention.norm.eps, f.norm_q.eps

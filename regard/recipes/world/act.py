@@ -16,6 +16,7 @@ from regard.models.world_model import WorldModel
 from regard.recipes.world.environments import Environments
 from regard.recipes.world.episodes import Episodes
 
+
 class Moment(NamedTuple):
     """What is known in some environments before they are acted in."""
 
@@ -101,9 +102,7 @@ class Actor:
             return {}
         found = self.environments.reset(seeds)
         seen = self.see(np.stack(list(found.values())))
-        return {
-            number: _Open(first + i, given, seen[i]) for i, (number, given) in enumerate(found.items())
-        }
+        return {number: _Open(first + i, given, seen[i]) for i, (number, given) in enumerate(found.items())}
 
     def _step_all(self, live: dict[int, _Open]) -> list[int]:
         """One step of each; returns the numbers of those whose episode ended."""
@@ -157,4 +156,3 @@ class Actor:
 def episode_seed(seed: int, round: int, number: int) -> int:
     """The seed of an episode: another in each round, the same in every process."""
     return int(generator(seed, 22, round, number).integers(2**31))
-

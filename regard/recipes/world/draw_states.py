@@ -7,6 +7,7 @@ One image does not say how fast anything moves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def _draw_mountain_car(plane: _Plane, states: Array) -> None:
         return 2 + (x + 1.2) / 1.8 * (SIDE - 4), 18 - 10 * np.sin(3 * x)
 
     hill = np.linspace(-1.2, 0.6, 13)[:, None, None, None]
-    for start, end in zip(hill[:-1], hill[1:], strict=True):
+    for start, end in pairwise(hill):
         plane.rod(place(start), place(end), 1.0, 0.3)
     car = place(x)
     plane.rod(car, car, 5.0)
@@ -103,6 +104,16 @@ SCENES: dict[str, Callable[[_Plane, Array], None]] = {
     "Acrobot-v1": _draw_acrobot,
     "MountainCar-v0": _draw_mountain_car,
     "MountainCarContinuous-v0": _draw_mountain_car,
+}
+
+# numbers of a state that its drawing reads
+NEEDS = {
+    "CartPole-v0": 3,
+    "CartPole-v1": 3,
+    "Pendulum-v1": 2,
+    "Acrobot-v1": 4,
+    "MountainCar-v0": 1,
+    "MountainCarContinuous-v0": 1,
 }
 
 
@@ -118,6 +129,10 @@ def check_drawn(environment: str) -> None:
 def draw_states(environment: str, states: Array, side: int = SIDE) -> Array:
     """Images of states, as the environment gives them.   b k -> b side side 1, in bytes"""
     check_drawn(environment)
+    if states.ndim != 2 or states.shape[1] < NEEDS[environment]:
+        raise RegardError(
+            f"a state of {environment} has at least {NEEDS[environment]} numbers, got shape {states.shape}"
+        )
     plane = _Plane(len(states), side)
     SCENES[environment](plane, states)
     return plane.bytes()

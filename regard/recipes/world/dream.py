@@ -16,9 +16,9 @@ from regard.data.array import Array
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
 from regard.recipes.world.act import Actor, policy_actions, random_actions
+from regard.recipes.world.codes import decode_codes, see_fn
 from regard.recipes.world.draw_dream import write_gif
 from regard.recipes.world.environments import open_environments
-from regard.recipes.world.codes import decode_codes, see_fn
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.imagine import imagine
 from regard.recipes.world.settings import WorldDataConfig
@@ -107,9 +107,7 @@ def real_episode(
         return whole.take(np.arange(min(options.steps, len(whole))))
     if options.policy == "trained" and not learned:
         raise RegardError("this run has no trained policy (--train.policy none); use --policy random")
-    with open_environments(
-        data.environment, 1, seconds=data.timeout, sight=data.sight
-    ) as environments:
+    with open_environments(data.environment, 1, seconds=data.timeout, sight=data.sight) as environments:
         if options.policy == "random" or not learned:
             act = random_actions(environments, options.seed, 0)
         else:

@@ -68,8 +68,9 @@ class Episodes:
 
     def take(self, rows: Array) -> Episodes:
         """Some of the steps."""
-        found = {name: getattr(self, name) for name in FIELDS}
-        return Episodes(**{name: None if each is None else each[rows] for name, each in found.items()})
+        found: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
+        taken: dict[str, Any] = {name: None if each is None else each[rows] for name, each in found.items()}
+        return Episodes(**taken)
 
     def chunk(self, first: Array, length: int, before: int = 0) -> Batch:
         """`length` steps from each of these on, and `before` steps ahead of them; what is not of the same episode is

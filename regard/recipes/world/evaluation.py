@@ -16,8 +16,8 @@ from regard.errors import RegardError
 from regard.models.world_model import WorldModel
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.world.act import Actor, policy_actions, random_actions
-from regard.recipes.world.environments import open_environments
 from regard.recipes.world.codes import see_fn
+from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.imagine import Choose, imagine
 from regard.recipes.world.learn_policy import history_length

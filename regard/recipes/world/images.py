@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from regard.data.array import Array
 from regard.errors import RegardError
@@ -57,10 +55,20 @@ def to_squares(images: Array, side: int) -> Array:
         images = images[..., None]
     if images.shape[1:3] == (side, side):
         return images
-    planes = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float()
-    found = F.adaptive_avg_pool2d(planes, side).round().to(torch.uint8)
-    squares: Array = found.permute(0, 2, 3, 1).contiguous().numpy()
+    down, across = (_cover(length, side) for length in images.shape[1:3])
+    means = np.einsum("ih, bhwc, jw -> bijc", down, images.astype(np.float32), across, optimize=True)
+    squares: Array = np.round(means).astype(np.uint8)
     return squares
+
+
+def _cover(length: int, side: int) -> Array:
+    """How much of each of `side` equal parts of a line each of its `length` pixels is.   side length"""
+    ends = np.arange(side + 1) * length / side
+    pixels = np.arange(length)
+    low = np.maximum(ends[:-1, None], pixels)
+    high = np.minimum(ends[1:, None], pixels + 1)
+    found: Array = (np.maximum(high - low, 0) * side / length).astype(np.float32)
+    return found
 
 
 def limits_of(images: Array, name: str) -> tuple[float, float]:

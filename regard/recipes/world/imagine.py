@@ -72,4 +72,3 @@ def imagine(
         rewards=torch.stack(rewards, 1),
         goes_on=torch.stack(goes_on, 1),
     )
-

@@ -60,9 +60,7 @@ def find_files(path: str) -> list[str]:
     return [os.path.join(path, name) for name in names]
 
 
-def read_episodes(
-    paths: Sequence[str], spaces: Spaces | None = None, sight: Sight | None = None
-) -> Recorded:
+def read_episodes(paths: Sequence[str], spaces: Spaces | None = None, sight: Sight | None = None) -> Recorded:
     """All episodes of some files. spaces: those of a run, which they must fit; None: they follow from the data"""
     arrays = [_read_arrays(path) for path in paths]
     if spaces is None:
@@ -328,7 +326,9 @@ def _see(given: Array | None, found: dict[str, Array], spaces: Spaces, path: str
     if spaces.image is not None:
         return _see_images(given, spaces, path)
     if given.ndim > 2:
-        raise RegardError(f"{path}: the model sees vectors of {spaces.observations} numbers, and here are images")
+        raise RegardError(
+            f"{path}: the model sees vectors of {spaces.observations} numbers, and here are images"
+        )
     vectors: Array = given.astype(np.float32)
     return vectors if _is_cut(found, spaces) else _see_numbers(vectors, spaces, path)
 
@@ -339,7 +339,9 @@ def _see_images(given: Array, spaces: Spaces, path: str) -> Array:
     side, _, colours = spaces.image
     if given.ndim == 2:
         if spaces.drawn is None:
-            raise RegardError(f"{path}: the model sees images, and here are vectors of {given.shape[1]} numbers")
+            raise RegardError(
+                f"{path}: the model sees images, and here are vectors of {given.shape[1]} numbers"
+            )
         return draw_states(spaces.drawn, given, side)
     low, high = limits_of(given, path)
     found = to_squares(to_bytes(given, low, high), side)

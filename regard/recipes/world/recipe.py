@@ -41,7 +41,7 @@ class WorldRecipe(Recipe):
     name = "world"
     title = "World: a model that predicts what comes after an action, and a policy that learns inside it."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "gymnasium:NAME, any environment with vectors or images as observations (default: gymnasium:CartPole-v1);\n"
+        "--data PATH": "gymnasium:NAME, any environment that is seen as vectors or images (default: gymnasium:CartPole-v1);\n"
         "                or recorded episodes: a file (.npz, .parquet, .csv, .jsonl) or a folder of them",
         "--model KIND": "transformer (default) or gru",
     }

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
 from regard.recipes.world.act import Actor, episode_seed, policy_actions, random_actions
-from regard.recipes.world.environments import open_environments
 from regard.recipes.world.codes import learn_codes, see_fn
+from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.learn_policy import dream_batch, learn_policy
 from regard.recipes.world.settings import WorldDataConfig, WorldTrainConfig

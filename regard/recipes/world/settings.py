@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
+from regard.recipes.world.draw_states import check_drawn
 from regard.recipes.world.environments import PREFIX, environment_of
 from regard.recipes.world.images import LEAST_SIDE, MOST_SIDE, Sight
 from regard.recipes.world.spaces import Spaces
@@ -32,7 +33,9 @@ class WorldDataConfig:
     images: bool = False
     side: int = 32  # images: pixels of a side, to which larger and smaller ones are scaled
     code: int = 16  # images: numbers of their code, two for each place in an image
-    code_steps: int = 400  # images: gradient steps of the autoencoder in the first round, and half of that in others
+    code_steps: int = (
+        400  # images: gradient steps of the autoencoder in the first round, and half of that in others
+    )
     context: int = 16  # steps in a row that the world model learns from
     validation: float = 0.1  # share of the episodes that are held out
 
@@ -47,12 +50,16 @@ class WorldDataConfig:
         if not LEAST_SIDE <= self.side <= MOST_SIDE:
             raise RegardError(f"side must be from {LEAST_SIDE} to {MOST_SIDE} pixels, got {self.side}")
         if self.code < 2 or self.code % 2:
-            raise RegardError(f"code must be even and at least 2, two numbers for each place, got {self.code}")
+            raise RegardError(
+                f"code must be even and at least 2, two numbers for each place, got {self.code}"
+            )
         if self.images and self.environment is None:
             raise RegardError(
                 f"--data.images draws the states of an environment, and {self.path} is recorded; leave it out: recorded "
                 "images are seen as images anyway"
             )
+        if self.images:
+            check_drawn(str(self.environment))
         if self.images and self.observed:
             raise RegardError("--data.images shows an image, and --data.observed some numbers; leave one out")
         if any(number < 0 for number in self.observed):

@@ -115,7 +115,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
     }
 
 
-def _starts(n: int, shown: int, observations: int, heads: int, sight: dict[str, Any] | None) -> Array:
+def _starts(n: int, shown: int, observations: int, heads: int, sight: dict[str, Any] | None = None) -> Array:
     """The steps from which it is imagined: every one, or every second, third, ..."""
     images = 0 if sight is None else n * (HORIZON + 1) * sight["side"] ** 2 * sight["colours"]
     packed = n * (HORIZON + 1) * 3 * 2 * shown  # mean, lowest and highest in half precision
