@@ -47,8 +47,7 @@ KNOWN: dict[str, dict[str, dict[str, Any]]] = {
 # of any other: more of everything, because nothing is known of it
 OTHERS: dict[str, dict[str, Any]] = {"data": {"real_steps": 10_000, "rounds": 10}}
 
-# of what is drawn as images
-IMAGES: dict[str, dict[str, Any]] = {"data": {"real_steps": 20_000, "rounds": 10}}
+IMAGE_STEPS, IMAGE_ROUNDS = 3000, 4  # of what is drawn as images, at least
 IMAGE_FRAMES, HIDDEN_FRAMES = 4, 3
 
 
@@ -113,7 +112,11 @@ def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
 def _refine_sight(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """One observation without velocities does not say everything."""
     if options.get("data.images"):
-        data = replace(settings.data, **IMAGES["data"])
+        data = replace(
+            settings.data,
+            real_steps=max(IMAGE_STEPS, settings.data.real_steps),
+            rounds=max(IMAGE_ROUNDS, settings.data.rounds),
+        )
         return replace(settings, data=data, model=replace(settings.model, frames=IMAGE_FRAMES))
     if options.get("data.observed"):
         return replace(settings, model=replace(settings.model, frames=HIDDEN_FRAMES))

@@ -30,6 +30,8 @@ from regard.runs.best import LAST
 from regard.runs.run import Run
 from regard.training.tasks import Task
 
+STILL = "one image does not show how fast things move; --model.frames 4 shows the last four at once"
+
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Open the environment once, or read the episodes; then make the task, the source and a config that fits."""
@@ -56,6 +58,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     if spaces.image is not None:
         side, _, colours = spaces.image
         image = (colours, side, side)
+        if settings.model.frames == 1:
+            notes += (STILL,)
     test = None
     if info.environment is not None and train.policy != "none":
         test = Split(name="test", count=train.episodes, unit="fresh episodes", batches=source.validation)

@@ -33,9 +33,8 @@ class WorldDataConfig:
     images: bool = False
     side: int = 32  # images: pixels of a side, to which larger and smaller ones are scaled
     code: int = 16  # images: numbers of their code, two for each place in an image
-    code_steps: int = (
-        400  # images: gradient steps of the autoencoder in the first round, and half of that in others
-    )
+    # images: gradient steps of the autoencoder in the first round, and half as many in each of the others
+    code_steps: int = 400
     context: int = 16  # steps in a row that the world model learns from
     validation: float = 0.1  # share of the episodes that are held out
 
