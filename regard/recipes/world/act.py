@@ -15,11 +15,14 @@ from regard.errors import RegardError
 from regard.models.world_model import WorldModel
 from regard.recipes.world.environments import Environments
 from regard.recipes.world.episodes import Episodes
+from regard.recipes.world.spaces import Spaces
 
 
 class Moment(NamedTuple):
     """What is known in some environments before they are acted in."""
 
+    episodes: Array  # b: the number of each episode
+    steps: Array  # b: steps that were done in it
     past: Array  # b k (o + a): the last steps
     real: Array  # bool b k: False before the first step of an episode
     present: Array  # b o
@@ -50,7 +53,8 @@ def policy_actions(model: WorldModel, generator: torch.Generator | None) -> ActF
 
     @torch.no_grad()
     def act(moment: Moment) -> Array:
-        past, real, present = (torch.from_numpy(each).to(model.mean.device) for each in moment)
+        given = (moment.past, moment.real, moment.present)
+        past, real, present = (torch.from_numpy(each).to(model.mean.device) for each in given)
         caches = model.caches()
         model.look_back(model.scale_steps(past, real), real=real, caches=caches)
         choices = model.policy.choose(model.policy_inputs(model.normalise(present), caches))
@@ -59,6 +63,21 @@ def policy_actions(model: WorldModel, generator: torch.Generator | None) -> ActF
         return found
 
     return act
+
+
+def random_at_first(act: ActFn, spaces: Spaces, most: int, seed: int, round: int) -> ActFn:
+    """The same, but each episode begins with some random steps, from none to `most`."""
+    if not most:
+        return act
+
+    def act_so(moment: Moment) -> Array:
+        chosen = act(moment)
+        for row, (episode, step) in enumerate(zip(moment.episodes, moment.steps, strict=True)):
+            if step < generator(seed, 25, round, int(episode)).integers(most + 1):
+                chosen[row] = spaces.draw(generator(seed, 26, round, int(episode), int(step)), 1)[0]
+        return chosen
+
+    return act_so
 
 
 class Actor:
@@ -129,7 +148,11 @@ class Actor:
             for back in range(1, min(self.frames - 1, len(each.past)) + 1):
                 past[row, -back] = each.past[-back]
                 real[row, -back] = True
-        return Moment(past, real, present)
+        numbers, steps = (
+            np.array([each.number for each in live]),
+            np.array([len(each.steps) for each in live]),
+        )
+        return Moment(numbers, steps, past, real, present)
 
     def _collect(self, episodes: list[_Open]) -> Episodes:
         """All steps, episode after episode; the last step of each is marked."""

@@ -47,7 +47,8 @@ KNOWN: dict[str, dict[str, dict[str, Any]]] = {
 # of any other: more of everything, because nothing is known of it
 OTHERS: dict[str, dict[str, Any]] = {"data": {"real_steps": 10_000, "rounds": 10}}
 
-IMAGE_STEPS, IMAGE_ROUNDS = 3000, 4  # of what is drawn as images, at least
+IMAGE_STEPS, IMAGE_ROUNDS = 4000, 4  # of what is drawn as images, at least
+IMAGE_RANDOM = 20
 IMAGE_FRAMES, HIDDEN_FRAMES = 4, 3
 
 
@@ -116,6 +117,7 @@ def _refine_sight(settings: Settings, options: Mapping[str, Any]) -> Settings:
             settings.data,
             real_steps=max(IMAGE_STEPS, settings.data.real_steps),
             rounds=max(IMAGE_ROUNDS, settings.data.rounds),
+            random_steps=IMAGE_RANDOM,
         )
         return replace(settings, data=data, model=replace(settings.model, frames=IMAGE_FRAMES))
     if options.get("data.observed"):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
-from regard.recipes.world.act import Actor, episode_seed, policy_actions, random_actions
+from regard.recipes.world.act import Actor, episode_seed, policy_actions, random_actions, random_at_first
 from regard.recipes.world.codes import learn_codes, see_fn
 from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
@@ -129,6 +129,7 @@ class Rounds(Stepper):
                 # of its own: whether a round is acted or read again must not change what is drawn after it
                 draw = torch.Generator().manual_seed(episode_seed(seed, round, -1))
                 chosen = policy_actions(self.model, draw)
+                chosen = random_at_first(chosen, environments.spaces, data.random_steps, seed, round)
             actor = Actor(environments, chosen, see_fn(self.model), self.model.config.frames)
             return actor.act_steps(steps, seed, round)
 

@@ -35,6 +35,9 @@ class WorldDataConfig:
     code: int = 16  # images: numbers of their code, two for each place in an image
     # images: gradient steps of the autoencoder in the first round, and half as many in each of the others
     code_steps: int = 400
+    # random steps that an episode begins with, at most, in rounds in which the policy acts: it then also sees where it
+    # would not go by itself
+    random_steps: int = 0
     context: int = 16  # steps in a row that the world model learns from
     validation: float = 0.1  # share of the episodes that are held out
 
@@ -44,6 +47,8 @@ class WorldDataConfig:
         check_sizes(self)
         names = ("real_steps", "rounds", "environments", "processes", "context", "timeout", "code_steps")
         check_positive(self, *names)
+        if self.random_steps < 0:
+            raise RegardError(f"random_steps must be at least 0, got {self.random_steps}")
         if not 0 <= self.validation < 1:
             raise RegardError(f"validation must be at least 0 and below 1, got {self.validation}")
         if not LEAST_SIDE <= self.side <= MOST_SIDE:

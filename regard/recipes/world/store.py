@@ -92,6 +92,16 @@ class EpisodeStore:
         self.train_rows, self.held_rows = rows[~held], rows[held]
         self.end_rows = rows[~held & self.all.terminated]
 
+    def rows_near_ends(self, steps: int) -> Array:
+        """Steps that are learned from, and at most so many steps before the end of an episode that terminated."""
+        if not len(self.end_rows):
+            return self.end_rows
+        following = np.searchsorted(self.end_rows, self.train_rows)
+        end = self.end_rows[np.minimum(following, len(self.end_rows) - 1)]
+        same = (self.all.of[end] == self.all.of[self.train_rows]) & (end >= self.train_rows)
+        found: Array = self.train_rows[same & (end - self.train_rows < steps)]
+        return found
+
     def _held(self) -> Array:
         """Which steps are of episodes that are held out: one of so many, from the end of each group.   bool n"""
         if not self.validation:

@@ -234,7 +234,7 @@ def test_images_are_evaluated_predicted_and_dreamed(run, tmp_path, capsys):
     assert "of 2 episodes" in capsys.readouterr().out
     assert main(["evaluate", str(run.path), "--data", episodes]) == 0
     (found,) = regard.predict(run.path, episodes)
-    assert len(found.each) == 60 and "next_observation_3" in found.each[0].values
+    assert len(found.each) == 60 and "next_code_3" in found.each[0].values
     words = ["generate", str(run.path), "--steps", "6", "--policy", "random", "--out"]
     assert main([*words, str(tmp_path / "dream.npz")]) == 0
     dream = read_arrays(tmp_path / "dream.npz")
