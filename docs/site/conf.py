@@ -1,4 +1,4 @@
-"""How Sphinx makes the site from what assemble.py wrote. All of it works offline: no fonts, scripts or search from elsewhere."""
+"""How Sphinx makes the site from what assemble.py wrote. All of it works offline: nothing comes from elsewhere."""
 
 from __future__ import annotations
 
