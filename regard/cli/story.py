@@ -1,0 +1,36 @@
+"""The command that tells the story of attention."""
+
+from __future__ import annotations
+
+from regard.cli.command_options import StoryOptions
+from regard.cli.commands import command, command_options
+from regard.errors import RegardError
+
+
+@command(
+    "story [--out PAGE]",
+    "attention explained from the start, on one page with figures to play with",
+    "regard story",
+    "regard story --out story.html",
+)
+def story(words: list[str]) -> int:
+    options = command_options("story", StoryOptions, words)
+    if options is None:
+        return 0
+    chosen, words = options
+    if words:
+        raise RegardError(f"regard story takes options only, got {' '.join(words)}; see: regard story --help")
+    from regard.cli.console import progress_printer
+    from regard.story.build import build
+    from regard.story.page import html, write
+
+    data = build(progress_printer())
+    if chosen.out is not None:
+        path = write(data, chosen.out, chosen.docs)
+        print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; open it in a browser")
+        return 0
+    from regard.story.server import serve
+
+    text = html(data, chosen.docs)
+    serve(text, port=chosen.port, ready=lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
+    return 0
