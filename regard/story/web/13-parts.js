@@ -87,6 +87,8 @@ function draggable(node, { place, move, at, step, label, describe }) {
     node.setAttribute("aria-valuenow", place()[0].toFixed(2));
     node.setAttribute("aria-valuetext", describe());
   };
+  // touch-action does not reach parts of an SVG: without this, a finger scrolls the page instead
+  node.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
   node.addEventListener("pointerdown", (event) => {
     event.preventDefault();
     node.focus({ preventScroll: true });

@@ -15,14 +15,19 @@ figures.sets = (element) => {
     const fewer = make("button", { type: "button", class: "nudge", "aria-label": `one ${guest.name} fewer`, onclick: () => change(-1) }, "−");
     const more = make("button", { type: "button", class: "nudge", "aria-label": `one ${guest.name} more`, onclick: () => change(1) }, "+");
     const card = make("li", {}, portrait(guest), make("span", { class: "steps" }, fewer, number, more));
-    return { card, number };
+    return { card, number, fewer, more };
   });
   const party = (found) => {
     const names = found.map((count, k) => (count === 0 ? "" : `${count > 1 ? `${count} × ` : ""}${short(GUESTS[k])}`)).filter(Boolean);
     return names.length ? names.join(", ") : "nobody";
   };
   const draw = () => {
-    cards.forEach(({ card, number }, k) => { number.textContent = counts[k]; card.classList.toggle("away", counts[k] === 0); });
+    cards.forEach(({ card, number, fewer, more }, k) => {
+      number.textContent = counts[k];
+      card.classList.toggle("away", counts[k] === 0);
+      fewer.setAttribute("aria-disabled", counts[k] === 0);  // not disabled: the focus stays where it is
+      more.setAttribute("aria-disabled", counts[k] === MOST);
+    });
     const places = GUESTS.length;
     const code = codeOf(counts, base);
     const { whole: carried, digits } = digitsOf(code, base, places);

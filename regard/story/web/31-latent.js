@@ -25,7 +25,12 @@ figures.latent = (element) => {
   const go = (wanted) => { code = wanted.map((x) => Math.min(reach, Math.max(-reach, x))); draw(); say(); };
   const slide = dial("walk", { low: 0, high: 1, step: 0.01, now: 0 }, (t) => step(t));
   const step = (t) => go([0, 1].map((axis) => (1 - t) * middles[walk.from][axis] + t * middles[walk.to][axis]));
-  const guestPicker = (words, name) => picker(words, GUESTS.map((guest, k) => [k, short(guest)]), walk[name], (k) => { walk[name] = Number(k); step(Number(slide.querySelector("input").value)); });
+  const slideTo = (t) => {
+    const input = slide.querySelector("input");
+    input.value = t;
+    input.dispatchEvent(new Event("input"));
+  };
+  const guestPicker = (words, name) => picker(words, GUESTS.map((guest, k) => [k, short(guest)]), walk[name], (k) => { walk[name] = Number(k); slideTo(name === "from" ? 0 : 1); });
   const legend = make("ul", { class: "who-is-who" }, GUESTS.map((guest) => { const mark = make("span", { class: "swatch" }); painted(() => { mark.style.background = css(colourOf(guest)); }); return make("li", {}, mark, short(guest)); }));
   refill(element, make("div", { class: "beside" }, svg, make("div", { class: "answers" }, face, legend)),
     controls(guestPicker("from the", "from"), guestPicker("to the", "to"), slide), said);
