@@ -76,7 +76,18 @@ def _run(words: list[str]) -> int:
     if name not in COMMANDS:
         raise RegardError(_unknown(name))
     # have a help of their own
-    own = ("generate", "predict", "evaluate", "check", "look", "verify", "compare", "import", "export", "story")
+    own = (
+        "generate",
+        "predict",
+        "evaluate",
+        "check",
+        "look",
+        "verify",
+        "compare",
+        "import",
+        "export",
+        "story",
+    )
     more = name in own or (name == "train" and len(rest) > 1)
     if ("-h" in rest or "--help" in rest) and not more:
         print(help_for(COMMANDS[name]))

@@ -1,11 +1,11 @@
 """Chapters: short texts in a small part of Markdown, as the HTML of the page.
 
-    # A title
-    A paragraph with *emphasis*, `code`, and $x_i$ mathematics.
-    $$ an equation $$ $$ and another $$    on a line of their own, above the figure
-    [figure: name]                         where a script draws
-    ```python                              the call that does this for real
-    [docs: attention.md#4-attention]       where to read on
+# A title
+A paragraph with *emphasis*, `code`, and $x_i$ mathematics.
+$$ an equation $$ $$ and another $$    on a line of their own, above the figure
+[figure: name]                         where a script draws
+```python                              the call that does this for real
+[docs: attention.md#4-attention]       where to read on
 """
 
 from __future__ import annotations
@@ -97,7 +97,11 @@ def _call(code: str) -> str:
             shown += f'<span class="comment">{escape(sign + comment, quote=False)}</span>'
         lines.append(shown)
     label = "the same, for real, in Python"
-    return f'<pre class="call" tabindex="0" role="group" aria-label="{label}"><code>' + "\n".join(lines) + "</code></pre>"
+    return (
+        f'<pre class="call" tabindex="0" role="group" aria-label="{label}"><code>'
+        + "\n".join(lines)
+        + "</code></pre>"
+    )
 
 
 def _read_on(page: str, anchor: str, docs: str | None) -> str:

@@ -100,7 +100,9 @@ def _command(name: str, rest: list[str], tex: str) -> str:
         if name == "op":
             return f'<mi mathvariant="normal">{words}</mi>'
         return f"<mtext>&nbsp;{words}&nbsp;</mtext>"
-    raise RegardError(f"an equation has \\{name}, which is not known; known are {', '.join(SYMBOLS | OPERATORS)}")
+    raise RegardError(
+        f"an equation has \\{name}, which is not known; known are {', '.join(SYMBOLS | OPERATORS)}"
+    )
 
 
 def _letters(rest: list[str], tex: str) -> str:

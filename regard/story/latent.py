@@ -65,7 +65,8 @@ def to_page(model: VAE, x: Tensor, whose: Tensor) -> dict[str, Any]:
         assert log_variance is not None
         kl = 0.5 * (means**2 + log_variance.exp() - log_variance - 1).sum(-1)
         back = (model.decode_mean(means) - x).square().mean()
-    linear = [layer for layer in model.body.decoder if isinstance(layer, torch.nn.Linear)]
+    decoder = model.body.get_submodule("decoder")
+    linear = [layer for layer in decoder.children() if isinstance(layer, torch.nn.Linear)]
     some = torch.arange(len(x)).view(len(EVERYBODY), -1)[:, :SHOWN].flatten()
     return {
         "layers": [{"weight": pack(layer.weight), "bias": pack(layer.bias)} for layer in linear],

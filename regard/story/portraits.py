@@ -70,7 +70,9 @@ def _glasses(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _hair(x: Tensor, y: Tensor) -> Tensor:
-    tufts = [_circle(x, y, cx, cy, 0.2) for cx, cy in ((-0.58, -0.3), (-0.36, -0.6), (0.36, -0.6), (0.58, -0.3))]
+    tufts = [
+        _circle(x, y, cx, cy, 0.2) for cx, cy in ((-0.58, -0.3), (-0.36, -0.6), (0.36, -0.6), (0.58, -0.3))
+    ]
     tufts.append(_circle(x, y, 0.0, -0.70, 0.18))
     return torch.maximum(torch.stack(tufts).amin(0), 0.50 - _circle(x, y, 0, 0.05, 0.0, 1.12))
 
