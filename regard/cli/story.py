@@ -9,7 +9,7 @@ from regard.errors import RegardError
 
 @command(
     "story [--out PAGE]",
-    "attention explained from the start, on one page with figures to play with",
+    "attention explained from the start: a page with figures to move",
     "regard story",
     "regard story --out story.html",
 )

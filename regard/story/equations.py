@@ -1,6 +1,6 @@
 """Equations as MathML, which browsers draw by themselves, from a few words of TeX.
 
-Known are letters, numbers and signs, `_` and `^`, groups in braces, `\\frac`, `\\sqrt`, `\\bar`, `\\text`, `\\op` (the name
+Known are letters, numbers and signs, `_` and `^`, groups in braces, `\\frac`, `\\sqrt`, `\\bar`, `\\mbox`, `\\op` (the name
 of a function), Greek letters and the symbols below. Anything else raises.
 """
 
@@ -95,7 +95,7 @@ def _command(name: str, rest: list[str], tex: str) -> str:
         return f'<mover accent="true">{_atom(rest, tex)}<mo>¯</mo></mover>'
     if name == ",":
         return '<mspace width="0.25em"></mspace>'
-    if name in ("text", "op"):
+    if name in ("mbox", "op"):
         words = _letters(rest, tex)
         if name == "op":
             return f'<mi mathvariant="normal">{words}</mi>'
@@ -108,7 +108,7 @@ def _command(name: str, rest: list[str], tex: str) -> str:
 def _letters(rest: list[str], tex: str) -> str:
     """The words in braces; ~ is a space."""
     if not rest or rest.pop() != "{":
-        raise RegardError(f"\\text and \\op need braces: {tex}")
+        raise RegardError(f"\\mbox and \\op need braces: {tex}")
     found = []
     while rest and rest[-1] != "}":
         found.append(rest.pop())

@@ -81,7 +81,7 @@ def test_equations(tex, wanted):
     assert mathml(tex) == f"<math><mrow>{wanted}</mrow></math>"
 
 
-@pytest.mark.parametrize("tex", ["{a", "a}", "(a", "a)", "x_", "\\unknown", "\\text a", "\\text{a"])
+@pytest.mark.parametrize("tex", ["{a", "a}", "(a", "a)", "x_", "\\unknown", "\\mbox a", "\\mbox{a"])
 def test_a_wrong_equation_is_refused(tex):
     with pytest.raises(RegardError, match=re.escape(tex) if "unknown" not in tex else "unknown"):
         mathml(tex)
