@@ -43,7 +43,7 @@ def build(tell: Tell = lambda what, share: None) -> dict[str, Any]:
         "depth": down,
         "latent": latent.to_page(model, faces, whose),
     }
-    tell("done", 1)
+    tell("turning clocks", 1)
     return found
 
 

@@ -31,11 +31,14 @@ def app(text: str, token: str) -> Application:
     return guard(inner, token, headers_with(policy()))
 
 
-def serve(text: str, *, port: int | None = None, ready: Callable[[str], None] | None = None) -> None:
-    """Serve until Ctrl-C. `ready` is told the address, with its token, once it answers."""
+def serve(
+    make: Callable[[], str], *, port: int | None = None, ready: Callable[[str], None] | None = None
+) -> None:
+    """Serve what `make` makes until Ctrl-C; it is called when the port is ours. `ready` is told the address, with its
+    token, once it answers."""
     with listen(port) as listening:
         token = new_token()
-        serving = configure(app(text, token), headers_with(policy()))
+        serving = configure(app(make(), token), headers_with(policy()))
         if ready is not None:
             ready(address_of(listening, token))
         serving.run(sockets=[listening])

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from regard.cli.main import main
+from regard.look.server import listen
 from regard.story import page, server
 from tests.look.asked import TOKEN, ask, check_answer
 
@@ -54,6 +55,7 @@ def test_one_file_from_the_command(built, tmp_path, monkeypatch, capsys):
         (["--out", "story.pdf"], ["story.pdf", ".html"]),
         (["--out", "a.html", "--port", "80"], ["--port", "--out"]),
         (["--port", "70000"], ["70000", "65535"]),
+        (["--out", "nowhere/a.html"], ["nowhere/a.html", "folder"]),
         (["something"], ["something", "--help"]),
         (["--docs", "javascript:alert(1)"], ["javascript", "http"]),
         (["--ot", "a.html"], ["--ot"]),
@@ -64,6 +66,14 @@ def test_what_is_refused_is_refused_before_anything_is_built(words, said, monkey
     assert main(["story", *words]) == 2
     message = capsys.readouterr().err
     assert message.count("\n") == 1 and all(word in message for word in said), message
+
+
+def test_a_port_in_use_is_refused_before_anything_is_built(monkeypatch, capsys):
+    monkeypatch.setattr("regard.story.build.build", lambda tell: pytest.fail("it was built"))
+    with listen(None) as taken:
+        port = taken.getsockname()[1]
+        assert main(["story", "--port", str(port)]) == 2
+    assert str(port) in capsys.readouterr().err
 
 
 def test_help(capsys):
