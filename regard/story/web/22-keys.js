@@ -4,7 +4,8 @@ const REACH = 5;  // of the plane, in lengths of a query: keys are drawn KEY tim
 const KEY = 4.2;
 
 // A name beside a point, on the side where there is room.
-function label(x, y, words) {
+function label(x, y, words, above) {
+  if (above) return makeSvg("text", { x: x + 0.3, y: y - 0.6, "text-anchor": x > 1.5 ? "end" : "start" }, words);
   if (x > 3) return makeSvg("text", { x: Math.min(x, 4.2), y: y + 1.05, "text-anchor": "middle" }, words);
   return makeSvg("text", { x: x + (x < 0 ? -0.55 : 0.55), y: y + 0.22, "text-anchor": x < 0 ? "end" : "start" }, words);
 }
@@ -46,7 +47,7 @@ figures.keys = (element) => {
     refill(lines, guests.map((guest, k) => makeSvg("line", { x1: 0, y1: 0, x2: KEY * keys[k][0], y2: -KEY * keys[k][1], stroke: css(colourOf(guest)), "stroke-width": 0.05 + 0.5 * weights[k], "stroke-opacity": 0.35 + 0.6 * weights[k], "stroke-linecap": "round" })));
     refill(dots, guests.map((guest, k) => makeSvg("g", {},
       makeSvg("circle", { cx: KEY * keys[k][0], cy: -KEY * keys[k][1], r: 0.34, fill: css(colourOf(guest)) }),
-      label(KEY * keys[k][0], -KEY * keys[k][1], short(guest)))));
+      label(KEY * keys[k][0], -KEY * keys[k][1], short(guest), guest === SIXTH))));
     refill(arrow, makeSvg("line", { x1: 0, y1: 0, x2: x, y2: y, class: "query-line" }));
     grip.setAttribute("transform", `translate(${x} ${y})`);
     const best = weights.indexOf(Math.max(...weights));
