@@ -208,6 +208,15 @@ def test_the_audit_finds_nothing(fresh, scheme):
     fresh.emulate_media(color_scheme="light")
 
 
+def test_the_theme_is_chosen_and_pictures_follow(fresh):
+    pictures = "() => [...document.querySelectorAll('canvas')].map((each) => each.toDataURL())"
+    before = fresh.evaluate(pictures)
+    fresh.get_by_role("button", name="show the page dark").click()
+    assert fresh.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 21, 25)"
+    assert all(a != b for a, b in zip(before, fresh.evaluate(pictures), strict=True))
+    fresh.evaluate("localStorage.clear()")
+
+
 def test_a_planted_barrier_is_found(fresh):
     fresh.evaluate("document.querySelector('main').append(document.createElement('button'))")
     assert [name for name, _ in audit(fresh, "main > button")] == ["button-name"]

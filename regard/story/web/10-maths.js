@@ -3,7 +3,10 @@
 const dot = (a, b) => a.reduce((total, x, k) => total + x * b[k], 0);
 const multiply = (matrix, vector) => matrix.map((row) => dot(row, vector));
 const transpose = (matrix) => matrix[0].map((_, k) => matrix.map((row) => row[k]));
-const product = (a, b) => { const columns = transpose(b); return a.map((row) => columns.map((column) => dot(row, column))); };
+const product = (a, b) => {
+  const columns = transpose(b);
+  return a.map((row) => columns.map((column) => dot(row, column)));
+};
 const sum = (values) => values.reduce((total, x) => total + x, 0);
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
@@ -36,7 +39,9 @@ const memories = {
 // Σ w_i v_i
 function blend(weights, values) {
   const total = new Array(values[0].length).fill(0);
-  weights.forEach((weight, i) => { for (let k = 0; k < total.length; k++) total[k] += weight * values[i][k]; });
+  weights.forEach((weight, i) => {
+    for (let k = 0; k < total.length; k++) total[k] += weight * values[i][k];
+  });
   return total;
 }
 
@@ -88,17 +93,25 @@ const modulo = (a, n) => ((a % n) + n) % n;
 function circulant(taps, n) {
   const middle = Math.floor(taps.length / 2);
   const matrix = Array.from({ length: n }, () => new Array(n).fill(0));
-  for (let o = 0; o < n; o++) taps.forEach((tap, t) => { matrix[o][modulo(o + t - middle, n)] += tap; });
+  for (let o = 0; o < n; o++)
+    taps.forEach((tap, t) => {
+      matrix[o][modulo(o + t - middle, n)] += tap;
+    });
   return matrix;
 }
 
 // (S x)_i = x_(i − by)
-const shiftMatrix = (n, by) => Array.from({ length: n }, (_, i) => Array.from({ length: n }, (_, j) => (modulo(i - by, n) === j ? 1 : 0)));
+const shiftMatrix = (n, by) =>
+  Array.from({ length: n }, (_, i) => Array.from({ length: n }, (_, j) => (modulo(i - by, n) === j ? 1 : 0)));
 
 // (P x)_i = x_order[i]
 const permutationMatrix = (order) => order.map((from) => order.map((_, j) => (j === from ? 1 : 0)));
 
-const ROTATIONS = [[0, 1, 2], [1, 2, 0], [2, 0, 1]];
+const ROTATIONS = [
+  [0, 1, 2],
+  [1, 2, 0],
+  [2, 0, 1],
+];
 
 function mean(weights, matrices) {
   return matrices[0].map((row, i) => row.map((_, j) => sum(weights.map((weight, k) => weight * matrices[k][i][j]))));
@@ -107,7 +120,12 @@ function mean(weights, matrices) {
 // rows and columns are divided by their sums in turn, in logarithms
 function sinkhorn(scores, temperature, rounds = 400) {
   let logs = scores.map((row) => row.map((x) => x / temperature));
-  const level = (rows) => rows.map((row) => { const most = Math.max(...row); const total = most + Math.log(sum(row.map((x) => Math.exp(x - most)))); return row.map((x) => x - total); });
+  const level = (rows) =>
+    rows.map((row) => {
+      const most = Math.max(...row);
+      const total = most + Math.log(sum(row.map((x) => Math.exp(x - most))));
+      return row.map((x) => x - total);
+    });
   for (let k = 0; k < rounds; k++) logs = transpose(level(transpose(level(logs))));
   return logs.map((row) => row.map(Math.exp));
 }
@@ -121,13 +139,23 @@ function codeOf(counts, base) {
 // the digits after the point, the first of which belongs to guest 1; what carries over 1 comes first
 function digitsOf(code, base, places) {
   const digits = [];
-  for (let k = 0; k < places; k++) { digits.unshift(Number(code % BigInt(base))); code /= BigInt(base); }
+  for (let k = 0; k < places; k++) {
+    digits.unshift(Number(code % BigInt(base)));
+    code /= BigInt(base);
+  }
   return { whole: Number(code), digits };
 }
 
 function fraction(code, base, places) {
   let [a, b] = [code, BigInt(base) ** BigInt(places)];
-  for (let [x, y] = [a, b]; ; [x, y] = [y, x % y]) if (y === 0n) { if (x > 0n) { a /= x; b /= x; } break; }
+  for (let [x, y] = [a, b]; ; [x, y] = [y, x % y])
+    if (y === 0n) {
+      if (x > 0n) {
+        a /= x;
+        b /= x;
+      }
+      break;
+    }
   return b === 1n ? String(a) : `${a}/${b}`;
 }
 

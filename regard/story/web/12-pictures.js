@@ -1,7 +1,7 @@
 // Pictures: portraits in their guests' colours, or photos that the reader has chosen; they never leave the page.
 
-const PHOTO = 96;  // pixels on a side
-let photos = [];  // of RGB numbers, PHOTO × PHOTO × 3, in the order of the guests
+const PHOTO = 96; // pixels on a side
+let photos = []; // of RGB numbers, PHOTO × PHOTO × 3, in the order of the guests
 
 // a portrait as RGB numbers, on the paper of the page
 function rgbOf(guest) {
@@ -9,7 +9,9 @@ function rgbOf(guest) {
   if (photo) return { side: PHOTO, values: photo };
   const [ink, ground] = [colourOf(guest), paper()];
   const values = new Float32Array(3 * FINE * FINE);
-  guest.portrait.forEach((p, k) => { for (let c = 0; c < 3; c++) values[3 * k + c] = ground[c] + p * (ink[c] - ground[c]); });
+  guest.portrait.forEach((p, k) => {
+    for (let c = 0; c < 3; c++) values[3 * k + c] = ground[c] + p * (ink[c] - ground[c]);
+  });
   return { side: FINE, values };
 }
 
@@ -35,11 +37,22 @@ function paintBlend(canvas, weights, guests) {
   const total = sum(weights);
   if (!images.length || total <= 0) {
     const ground = paper();
-    return paintRgb(canvas, FINE, new Float32Array(3 * FINE * FINE).map((_, k) => ground[k % 3]));
+    return paintRgb(
+      canvas,
+      FINE,
+      new Float32Array(3 * FINE * FINE).map((_, k) => ground[k % 3]),
+    );
   }
   const side = Math.max(...images.map((image) => image.side));
   const shares = weights.map((weight) => weight / total);
-  paintRgb(canvas, side, blend(shares, images.map((image) => enlarge(image, side))));
+  paintRgb(
+    canvas,
+    side,
+    blend(
+      shares,
+      images.map((image) => enlarge(image, side)),
+    ),
+  );
 }
 
 function enlarge({ side, values }, wanted) {
@@ -58,7 +71,9 @@ function enlarge({ side, values }, wanted) {
 function paintInk(canvas, values, colour) {
   const ground = paper();
   const rgb = new Float32Array(3 * values.length);
-  values.forEach((p, k) => { for (let c = 0; c < 3; c++) rgb[3 * k + c] = ground[c] + Math.min(1, Math.max(0, p)) * (colour[c] - ground[c]); });
+  values.forEach((p, k) => {
+    for (let c = 0; c < 3; c++) rgb[3 * k + c] = ground[c] + Math.min(1, Math.max(0, p)) * (colour[c] - ground[c]);
+  });
   paintRgb(canvas, Math.sqrt(values.length), rgb);
 }
 
@@ -99,7 +114,11 @@ async function choosePhotos(files, say) {
   painters.forEach((paint) => paint());
   const unread = wrong.length ? ` ${wrong.join(", ")} cannot be read as an image.` : "";
   const more = found.length > GUESTS.length ? ` Only the first ${GUESTS.length} are used.` : "";
-  say(found.length ? `${photos.length} of your photos take the place of portraits, on this page only.${more}${unread}` : unread.trim());
+  say(
+    found.length
+      ? `${photos.length} of your photos take the place of portraits, on this page only.${more}${unread}`
+      : unread.trim(),
+  );
 }
 
 function forgetPhotos() {

@@ -1,6 +1,11 @@
 // Five memories of the same guests, which differ only in the weight of each.
 
-const ORDERS = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1], [1, 0, 4, 2, 3]];
+const ORDERS = [
+  [0, 1, 2, 3, 4],
+  [4, 3, 2, 1, 0],
+  [2, 4, 0, 3, 1],
+  [1, 0, 4, 2, 3],
+];
 
 // weigh(tokens): their weights. order: who comes first; sixth: may the sixth guest come? more: controls of this memory, which call redraw
 function memoryFigure(element, { weigh, order = ORDERS[0], sixth = false, most = 1, more = () => [] }) {
@@ -9,19 +14,32 @@ function memoryFigure(element, { weigh, order = ORDERS[0], sixth = false, most =
   let six = false;
   const columns = GUESTS.map(() => {
     const fill = make("span", { class: "level" });
-    return { face: picture(""), fill, track: make("span", { class: "rail" }, fill), value: make("span", { class: "value" }), kept: picture(""), box: make("div", { class: "arrival", role: "listitem" }) };
+    return {
+      face: picture(""),
+      fill,
+      track: make("span", { class: "rail" }, fill),
+      value: make("span", { class: "value" }),
+      kept: picture(""),
+      box: make("div", { class: "arrival", role: "listitem" }),
+    };
   });
   columns.forEach(({ face, track, value, kept, box }) => box.append(face, track, value, kept));
   const memory = picture("what is remembered", "large");
   const total = make("p", { class: "total" });
   const said = spoken();
   const guestsNow = () => [...orders[turn].map((k) => GUESTS[k]), ...(six ? [SIXTH] : [])];
-  const remembered = (guests) => blend(weigh(tokensOf(guests)), guests.map((guest) => guest.portrait));
+  const remembered = (guests) =>
+    blend(
+      weigh(tokensOf(guests)),
+      guests.map((guest) => guest.portrait),
+    );
   const compare = () => {
     if (turn === 0) return "This is the order in which they came.";
     const first = remembered([...orders[0].map((k) => GUESTS[k]), ...(six ? [SIXTH] : [])]);
     const change = Math.max(...remembered(guestsNow()).map((x, k) => Math.abs(x - first[k])));
-    return change < 1e-9 ? "Another order, the same memory: no pixel has changed." : `Another order, another memory: a pixel has changed by up to ${two(change)}.`;
+    return change < 1e-9
+      ? "Another order, the same memory: no pixel has changed."
+      : `Another order, another memory: a pixel has changed by up to ${two(change)}.`;
   };
   const draw = () => {
     const guests = guestsNow();
@@ -43,13 +61,31 @@ function memoryFigure(element, { weigh, order = ORDERS[0], sixth = false, most =
     total.textContent = `weights sum to ${two(sum(weights))}`;
     said.textContent = compare();
   };
-  const another = button("Another order", () => { turn = (turn + 1) % orders.length; draw(); });
-  const joins = sixth ? toggle("A sixth guest comes", false, (now) => { six = now; draw(); }) : null;
-  refill(element,
-    make("div", { class: "memory" },
-      make("div", { class: "arrivals", role: "list", "aria-label": "guests in the order they came: portrait, weight, memory after them" }, columns.map((column) => column.box)),
-      make("div", { class: "remembered" }, make("p", { class: "caption" }, "what you remember"), memory, total)),
-    controls(more(draw), another, joins), said);
+  const another = button("Another order", () => {
+    turn = (turn + 1) % orders.length;
+    draw();
+  });
+  const joins = sixth
+    ? toggle("A sixth guest comes", false, (now) => {
+        six = now;
+        draw();
+      })
+    : null;
+  refill(
+    element,
+    make(
+      "div",
+      { class: "memory" },
+      make(
+        "div",
+        { class: "arrivals", role: "list", "aria-label": "guests in the order they came: portrait, weight, memory after them" },
+        columns.map((column) => column.box),
+      ),
+      make("div", { class: "remembered" }, make("p", { class: "caption" }, "what you remember"), memory, total),
+    ),
+    controls(more(draw), another, joins),
+    said,
+  );
   painted(draw);
 }
 
@@ -60,9 +96,19 @@ figures.sum = (element) => {
       const said = make("p", { class: "spoken", role: "status" });
       const input = make("input", { type: "file", accept: "image/*", multiple: true, class: "hidden", id: "photos" });
       const label = make("label", { class: "toggle file", for: "photos" }, "Your own photos");
-      const back = button("Portraits again", () => { forgetPhotos(); back.hidden = true; said.textContent = ""; input.value = ""; });
+      const back = button("Portraits again", () => {
+        forgetPhotos();
+        back.hidden = true;
+        said.textContent = "";
+        input.value = "";
+      });
       back.hidden = true;
-      input.addEventListener("change", () => choosePhotos([...input.files], (words) => { said.textContent = words; back.hidden = photos.length === 0; }));
+      input.addEventListener("change", () =>
+        choosePhotos([...input.files], (words) => {
+          said.textContent = words;
+          back.hidden = photos.length === 0;
+        }),
+      );
       return [input, label, back, said];
     },
   });
@@ -72,21 +118,34 @@ figures.fading = (element) => {
   let gamma = 0.6;
   memoryFigure(element, {
     weigh: (tokens) => memories.fading(tokens, gamma),
-    more: (draw) => dial("γ", { low: 0.05, high: 1, step: 0.01, now: gamma }, (x) => { gamma = x; draw(); }),
+    more: (draw) =>
+      dial("γ", { low: 0.05, high: 1, step: 0.01, now: gamma }, (x) => {
+        gamma = x;
+        draw();
+      }),
   });
 };
 
 figures.forgetting = (element) => {
   let loud = 4;
-  const gate = () => [3, -loud, 0];  // music opens nothing: it makes the gate close
+  const gate = () => [3, -loud, 0]; // music opens nothing: it makes the gate close
   memoryFigure(element, {
     order: [1, 4, 0, 2, 3],
     weigh: (tokens) => memories.forgetting(tokens, gate()),
     more: (draw) => {
       const gates = make("p", { class: "aside" });
-      const tell = () => { gates.textContent = `Gates: ${COMING.map((guest) => `${guest.name} ${two(sigmoid(affine(gate(), guest.token)))}`).join(", ")}.`; };
+      const tell = () => {
+        gates.textContent = `Gates: ${COMING.map((guest) => `${guest.name} ${two(sigmoid(affine(gate(), guest.token)))}`).join(", ")}.`;
+      };
       tell();
-      return [dial("how much music makes you forget", { low: 0, high: 8, step: 0.1, now: loud }, (x) => { loud = x; tell(); draw(); }), gates];
+      return [
+        dial("how much music makes you forget", { low: 0, high: 8, step: 0.1, now: loud }, (x) => {
+          loud = x;
+          tell();
+          draw();
+        }),
+        gates,
+      ];
     },
   });
 };
@@ -97,8 +156,16 @@ figures.gates = (element) => {
   memoryFigure(element, {
     sixth: true,
     weigh: (tokens) => memories.gated(tokens, [-strict, ...QUERIES[asked].direction.map((x) => 6 * x)]),
-    more: (draw) => [questions(asked, (k) => { asked = k; draw(); }),
-      dial("how strict the gates are", { low: -2, high: 6, step: 0.1, now: strict }, (x) => { strict = x; draw(); })],
+    more: (draw) => [
+      questions(asked, (k) => {
+        asked = k;
+        draw();
+      }),
+      dial("how strict the gates are", { low: -2, high: 6, step: 0.1, now: strict }, (x) => {
+        strict = x;
+        draw();
+      }),
+    ],
   });
 };
 
@@ -107,8 +174,20 @@ figures.softmax = (element) => {
   let loud = 3;
   memoryFigure(element, {
     sixth: true,
-    weigh: (tokens) => memories.softmax(tokens, QUERIES[asked].direction.map((x) => loud * x)),
-    more: (draw) => [questions(asked, (k) => { asked = k; draw(); }),
-      dial("how loudly you ask", { low: 0, high: 12, step: 0.1, now: loud }, (x) => { loud = x; draw(); })],
+    weigh: (tokens) =>
+      memories.softmax(
+        tokens,
+        QUERIES[asked].direction.map((x) => loud * x),
+      ),
+    more: (draw) => [
+      questions(asked, (k) => {
+        asked = k;
+        draw();
+      }),
+      dial("how loudly you ask", { low: 0, high: 12, step: 0.1, now: loud }, (x) => {
+        loud = x;
+        draw();
+      }),
+    ],
   });
 };

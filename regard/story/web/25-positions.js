@@ -1,6 +1,10 @@
 // Guests on seats. Move one, and see whose answer changes.
 
-const POSITIONS = [["none", "no positions"], ["sinusoidal", "sines added to tokens"], ["rotary", "angles of queries and keys"]];
+const POSITIONS = [
+  ["none", "no positions"],
+  ["sinusoidal", "sines added to tokens"],
+  ["rotary", "angles of queries and keys"],
+];
 
 // What each guest hears, by seats. Tokens are queries, keys and values; a position acts on them.
 function heard(guests, position) {
@@ -17,12 +21,20 @@ figures.positions = (element) => {
   let order = [...COMING];
   const list = make("ol", { class: "seats", "aria-label": "seats, from left to right" });
   const said = spoken();
-  const items = new Map(COMING.map((guest) => {
-    const hears = make("span", { class: "hears" });
-    const change = make("span", { class: "change" });
-    const node = make("button", { type: "button", class: "seat-card", "aria-label": `${guest.name}: move with the left and right arrow keys, or drag` }, portrait(guest), hears, change);
-    return [guest, { node, hears, change, item: make("li", {}, node) }];
-  }));
+  const items = new Map(
+    COMING.map((guest) => {
+      const hears = make("span", { class: "hears" });
+      const change = make("span", { class: "change" });
+      const node = make(
+        "button",
+        { type: "button", class: "seat-card", "aria-label": `${guest.name}: move with the left and right arrow keys, or drag` },
+        portrait(guest),
+        hears,
+        change,
+      );
+      return [guest, { node, hears, change, item: make("li", {}, node) }];
+    }),
+  );
   const draw = () => {
     const before = heard(COMING, position);
     const now = heard(order, position);
@@ -35,10 +47,16 @@ figures.positions = (element) => {
       change.classList.toggle("changed", changes[seat] >= 1e-9);
     });
     const most = Math.max(...changes);
-    const pooled = (rows) => blend(rows.map(() => 1 / rows.length), rows);
+    const pooled = (rows) =>
+      blend(
+        rows.map(() => 1 / rows.length),
+        rows,
+      );
     const pool = Math.max(...pooled(now).map((x, k) => Math.abs(x - pooled(before)[k])));
     if (!moved) said.textContent = "Move a guest to another seat.";
-    else if (most < 1e-9) said.textContent = "Seats have changed, and nobody hears anything new: the answers moved along. Their mean has not changed at all.";
+    else if (most < 1e-9)
+      said.textContent =
+        "Seats have changed, and nobody hears anything new: the answers moved along. Their mean has not changed at all.";
     else said.textContent = `Seats have changed, and answers with them: by up to ${two(most)}, their mean by ${two(pool)}.`;
   };
   const arrange = () => {
@@ -81,7 +99,22 @@ figures.positions = (element) => {
       addEventListener("pointercancel", end);
     });
   }
-  refill(element, controls(choice("positions", POSITIONS, position, (chosen) => { position = chosen; draw(); })), list,
-    controls(button("First order again", () => { order = [...COMING]; arrange(); })), said);
+  refill(
+    element,
+    controls(
+      choice("positions", POSITIONS, position, (chosen) => {
+        position = chosen;
+        draw();
+      }),
+    ),
+    list,
+    controls(
+      button("First order again", () => {
+        order = [...COMING];
+        arrange();
+      }),
+    ),
+    said,
+  );
   arrange();
 };

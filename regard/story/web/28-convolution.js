@@ -8,7 +8,9 @@ function signal(label, changed = null) {
   const zero = 37;
   const scale = 10;
   const ground = makeSvg("line", { x1: 0, x2: 160, y1: zero, y2: zero, class: "zero" });
-  const bars = Array.from({ length: LENGTH }, (_, k) => makeSvg("rect", { x: 20 * k + 3, width: 14, rx: 1.5, class: "number-bar" }));
+  const bars = Array.from({ length: LENGTH }, (_, k) =>
+    makeSvg("rect", { x: 20 * k + 3, width: 14, rx: 1.5, class: "number-bar" }),
+  );
   svg.append(ground, ...bars);
   let values = new Array(LENGTH).fill(0);
   const set = (now) => {
@@ -26,7 +28,10 @@ function signal(label, changed = null) {
       svg.append(hit);
       const go = (value) => changed(k, Math.min(3, Math.max(-1, Math.round(10 * value) / 10)));
       draggable(hit, {
-        place: () => [values[k], values[k]], step: 0.1, label: `number ${k + 1} of the signal`,
+        place: () => [values[k], values[k]],
+        step: 0.1,
+        range: [-1, 3],
+        label: `number ${k + 1} of the signal`,
         move: ([a, b]) => go(a + b - values[k]),
         at: (event) => [(zero - pointIn(svg, event)[1]) / scale, values[k]],
         describe: () => two(values[k]),
@@ -42,7 +47,10 @@ figures.convolution = (element) => {
   let by = 2;
   let broken = false;
   const matrix = matrixTable({ rows: x, columns: x, caption: "the matrix W", large: "square" });
-  const given = signal("the signal x", (k, value) => { x[k] = value; draw(); });
+  const given = signal("the signal x", (k, value) => {
+    x[k] = value;
+    draw();
+  });
   const moved = signal("shifted first, then filtered: W S x");
   const filtered = signal("filtered first, then shifted: S W x");
   const said = spoken();
@@ -54,18 +62,52 @@ figures.convolution = (element) => {
     given.set(x);
     moved.set(one);
     filtered.set(other);
-    matrix.set(w, { signed: true, most: 1.2, text: (value) => (value === 0 ? "" : value.toFixed(1).replace("-", "−")), marked: (i, j) => broken && i === 5 && j === 1 });
+    matrix.set(w, {
+      signed: true,
+      most: 1.2,
+      text: (value) => (value === 0 ? "" : value.toFixed(1).replace("-", "−")),
+      marked: (i, j) => broken && i === 5 && j === 1,
+    });
     const apart = Math.max(...one.map((value, k) => Math.abs(value - other[k])));
-    said.textContent = apart < 1e-9 ? "W S x = S W x: both ways give the same numbers." : `W S x ≠ S W x: the two ways differ by up to ${two(apart)}.`;
+    said.textContent =
+      apart < 1e-9
+        ? "W S x = S W x: both ways give the same numbers."
+        : `W S x ≠ S W x: the two ways differ by up to ${two(apart)}.`;
     said.classList.toggle("bad", apart >= 1e-9);
   };
-  const knobs = ["left", "middle", "right"].map((name, t) => dial(`filter, ${name}`, { low: -1, high: 1, step: 0.1, now: taps[t], text: (v) => v.toFixed(1).replace("-", "−") }, (v) => { taps[t] = v; draw(); }));
+  const knobs = ["left", "middle", "right"].map((name, t) =>
+    dial(`filter, ${name}`, { low: -1, high: 1, step: 0.1, now: taps[t], text: (v) => v.toFixed(1).replace("-", "−") }, (v) => {
+      taps[t] = v;
+      draw();
+    }),
+  );
   const titled = (words, node) => make("div", {}, make("p", { class: "caption" }, words), node);
-  refill(element,
-    make("div", { class: "beside" },
-      make("div", { class: "signals" }, titled("the signal x: drag its bars", given.svg), titled("shift, then filter: W S x", moved.svg), titled("filter, then shift: S W x", filtered.svg)),
-      titled("the matrix W", matrix.element)),
-    controls(knobs, dial("shift by", { low: 0, high: LENGTH - 1, step: 1, now: by, text: (v) => String(v) }, (v) => { by = v; draw(); }),
-      toggle("Break one entry", false, (now) => { broken = now; draw(); })), said);
+  refill(
+    element,
+    make(
+      "div",
+      { class: "beside" },
+      make(
+        "div",
+        { class: "signals" },
+        titled("the signal x: drag its bars", given.svg),
+        titled("shift, then filter: W S x", moved.svg),
+        titled("filter, then shift: S W x", filtered.svg),
+      ),
+      titled("the matrix W", matrix.element),
+    ),
+    controls(
+      knobs,
+      dial("shift by", { low: 0, high: LENGTH - 1, step: 1, now: by, text: (v) => String(v) }, (v) => {
+        by = v;
+        draw();
+      }),
+      toggle("Break one entry", false, (now) => {
+        broken = now;
+        draw();
+      }),
+    ),
+    said,
+  );
   painted(draw);
 };

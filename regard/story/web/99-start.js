@@ -9,5 +9,28 @@ document.querySelectorAll("[data-figure]").forEach((element) => {
 document.getElementById("theme").append(themeButton(() => painters.forEach((paint) => paint())));
 
 // What the figures compute with, for tests and for the curious.
-globalThis.story = { memories, blend, attend, attentionWeights, masks, softmax, sinusoidal, rotate, rotaryScore, heard, circulant, shiftMatrix, multiply, sinkhorn, mean, permutationMatrix, codeOf, digitsOf, fraction, decode, layers: LAYERS, guests: GUESTS };
+globalThis.story = {
+  memories,
+  blend,
+  attend,
+  attentionWeights,
+  masks,
+  softmax,
+  sinusoidal,
+  rotate,
+  rotaryScore,
+  heard,
+  circulant,
+  shiftMatrix,
+  multiply,
+  sinkhorn,
+  mean,
+  permutationMatrix,
+  codeOf,
+  digitsOf,
+  fraction,
+  decode,
+  layers: LAYERS,
+  guests: GUESTS,
+};
 performance.mark("regard:interactive");
