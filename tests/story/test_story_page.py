@@ -103,7 +103,7 @@ def test_the_query_is_dragged(fresh, by):
     handle = fresh.get_by_role("slider", name="your query")
     assert handle.get_attribute("aria-valuetext") == "music 0.00, science 4.00"
     width = figure(fresh, "keys").locator("svg").first.bounding_box()["width"]
-    by(fresh, handle, width * 4 / 11.4, width * 4 / 11.4)  # 4 to the right and 4 down: from science to music
+    by(fresh, handle, width * 4 / 10.6, width * 4 / 10.6)  # 4 to the right and 4 down: from science to music
     music, science = map(float, re.findall(r"[−\d.]+", handle.get_attribute("aria-valuetext")))
     assert (music, science) == (pytest.approx(4, abs=0.1), pytest.approx(0, abs=0.1))
     assert "musician" in spoken(fresh, "keys")
@@ -209,7 +209,8 @@ def test_the_audit_finds_nothing(fresh, scheme):
 
 
 def test_the_theme_is_chosen_and_pictures_follow(fresh):
-    pictures = "() => [...document.querySelectorAll('canvas')].map((each) => each.toDataURL())"
+    pictures = """() => [...document.querySelectorAll("canvas")]
+        .filter((each) => each.offsetParent).map((each) => each.toDataURL())"""
     before = fresh.evaluate(pictures)
     fresh.get_by_role("button", name="show the page dark").click()
     assert fresh.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 21, 25)"

@@ -1,12 +1,13 @@
 // Keys in the plane of music and science, and a query that is dragged.
 
 const REACH = 5; // of the plane, in lengths of a query: keys are drawn KEY times as far from the middle
+const LOWEST = -3.4; // science of a query
 const KEY = 4.2;
 
 // A name beside a point, on the side where there is room.
 function label(x, y, words, above) {
   if (above) return makeSvg("text", { x: x + 0.3, y: y - 0.6, "text-anchor": x > 1.5 ? "end" : "start" }, words);
-  if (x > 3) return makeSvg("text", { x: Math.min(x, 4.2), y: y + 1.05, "text-anchor": "middle" }, words);
+  if (x > 3) return makeSvg("text", { x: Math.min(x, 4.2), y: y + 0.95, "text-anchor": "middle" }, words);
   return makeSvg("text", { x: x + (x < 0 ? -0.55 : 0.55), y: y + 0.22, "text-anchor": x < 0 ? "end" : "start" }, words);
 }
 
@@ -19,7 +20,7 @@ figures.keys = (element) => {
   const guestsNow = () => (six ? GUESTS : COMING);
   const keyOf = (guest) => (guest === SIXTH ? sixthKey() : guest.token);
   const svg = makeSvg("svg", {
-    viewBox: "-5.7 -5.7 11.4 10.6",
+    viewBox: "-5.2 -5.4 10.6 9.2",
     class: "plane",
     role: "group",
     "aria-label": "keys of the guests and your query, by music and science",
@@ -34,9 +35,9 @@ figures.keys = (element) => {
     makeSvg(
       "g",
       { class: "cross", "aria-hidden": "true" },
-      makeSvg("line", { x1: -5.4, x2: 5.4, y1: 0, y2: 0 }),
-      makeSvg("line", { x1: 0, x2: 0, y1: 4.6, y2: -5.4 }),
-      makeSvg("text", { x: 5.6, y: -0.3, "text-anchor": "end" }, "music →"),
+      makeSvg("line", { x1: -5, x2: 5.2, y1: 0, y2: 0 }),
+      makeSvg("line", { x1: 0, x2: 0, y1: 3.6, y2: -5.2 }),
+      makeSvg("text", { x: 5.2, y: -0.25, "text-anchor": "end" }, "music →"),
       makeSvg("text", { x: 0.35, y: -5.1 }, "science ↑"),
     ),
     lines,
@@ -107,6 +108,7 @@ figures.keys = (element) => {
   const go = (wanted) => {
     const size = Math.hypot(...wanted);
     query = size > REACH ? wanted.map((x) => (x * REACH) / size) : wanted;
+    query[1] = Math.max(LOWEST, query[1]);
     draw();
     say();
   };
