@@ -39,6 +39,7 @@ MENU = {
         "docs/figures.md",
     ],
     "Understand": [
+        "docs/story.md",
         "docs/attention.md",
         "docs/symmetry.md",
         "docs/trust.md",
