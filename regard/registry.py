@@ -484,6 +484,10 @@ _CATEGORIES: dict[str, Category] = {
                     "graphs.recipe:RECIPE",
                     "predictions for nodes, edges or whole graphs, from edge lists and other files",
                 ),
+                "meshes": (
+                    "meshes.recipe:RECIPE",
+                    "a model of surfaces made of triangles, from files or synthetic",
+                ),
                 "world": (
                     "world.recipe:RECIPE",
                     "a world model, and a policy that learns inside it, of environments or episodes",

@@ -110,8 +110,8 @@ class MeshNet(nn.Module):
         each, geometry, of = self.see_vertices(points, faces, frames, of)
         if self.config.level == "vertex":
             return self.with_size(self.head(self.dropout(each)), geometry, of)
-        pooled = each.new_zeros(len(geometry.area), each.shape[1])
-        pooled = pooled.index_add(0, of, each * geometry.share[:, None])
+        weighed = each * geometry.share[:, None]
+        pooled = weighed.new_zeros(len(geometry.area), each.shape[1]).index_add(0, of, weighed)
         return self.with_size(self.head(self.dropout(pooled)), geometry, None)
 
     def see_vertices(

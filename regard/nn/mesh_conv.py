@@ -59,7 +59,7 @@ class MeshConv(nn.Module):
             raise RegardError(f"orders must be 0 (scalars only) or more, got {orders}")
         self.dim, self.out, self.orders = dim, out, orders
         width = 1 + 2 * orders
-        hidden = hidden or width * out
+        hidden = hidden or 2 * out
         self.ask = nn.Linear(2 * width * dim + SCALARS, hidden)
         self.give = nn.Linear(hidden, width * out)
 
@@ -71,7 +71,7 @@ class MeshConv(nn.Module):
         edge = torch.stack((geometry.length.clamp_min(1e-12).log() + 3, geometry.bend.asinh()), -1)  # h 2
         message = self.give(F.relu(self.ask(torch.cat((other.flatten(1), own.flatten(1), edge), -1))))
         brought = turn_field(message.unflatten(1, (width, self.out)), here) * geometry.weight[:, None, None]
-        return x.new_zeros(n, width, self.out).index_add(0, geometry.centre, brought)
+        return brought.new_zeros(n, width, self.out).index_add(0, geometry.centre, brought)
 
     def edge_frames(self, geometry: MeshGeometry) -> tuple[Tensor, Tensor]:
         """e^{iθ}, and what brings the features of the neighbour into the frame of the edge, e^{i(π−φ)}.   h 2, h 2"""
