@@ -224,7 +224,7 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "meshconv": (
                     "mesh_conv:MeshConv",
-                    "convolution on triangles with parallel transport, for fields n 1+2M c on vertices",
+                    "convolution on triangles with parallel transport; vertices n 1+2M c",
                 ),
                 "recurrent": (
                     "recurrent:Recurrent",
@@ -340,7 +340,7 @@ _CATEGORIES: dict[str, Category] = {
                 "meshnet": (
                     "mesh_net:MeshNet",
                     "convolution on triangle meshes with parallel transport: no frame matters",
-                    "permutations and rotations of space and translations and gauges and scalings",
+                    "gauges and permutations and rotations of space and scalings and translations",
                 ),
                 "lenet": (
                     "convnets:LeNet",

@@ -15,7 +15,8 @@ from regard.errors import RegardError
 from regard.files import most_unpacked, open_regular, parse_json, read_bounded
 
 MAGIC, JSON, BINARY = b"glTF", b"JSON", b"BIN\0"
-NUMBERS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
+NUMBERS: dict[Any, str] = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
+WHOLE, REAL = (5121, 5123, 5125), (5126,)  # kinds of numbers that name vertices, and of places
 TRIANGLES, STRIP, FAN = 4, 5, 6
 DEEPEST = 64  # nodes inside nodes
 MOST_NODES = 100_000  # nodes that are placed, of a scene that shows some several times
@@ -54,7 +55,9 @@ def _chunks(data: bytes, path: str) -> tuple[dict[str, Any], bytes]:
     while place + 8 <= whole:
         size, kind = int.from_bytes(data[place : place + 4], "little"), data[place + 4 : place + 8]
         if place + 8 + size > whole:
-            raise RegardError(f"{path} is damaged: a part of {size:,} bytes at byte {place} goes on after its end")
+            raise RegardError(
+                f"{path} is damaged: a part of {size:,} bytes at byte {place} goes on after its end"
+            )
         found.setdefault(kind, data[place + 8 : place + 8 + size])
         place += 8 + size
     content = parse_json(found.get(JSON, b"").rstrip(b"\0 "), path)
@@ -131,7 +134,7 @@ class _Scene:
 
     def primitives(self, mesh: Any) -> list[tuple[Array, Array]]:
         """Vertices and triangles of each part of a mesh; points and lines are left out."""
-        found = []
+        found: list[tuple[Array, Array]] = []
         for part in self.whole_numbers(self.item("meshes", mesh), "primitives"):
             if not isinstance(part, dict) or not isinstance(part.get("attributes"), dict):
                 raise RegardError(f"mesh {mesh} of {self.path} has a part without attributes")
@@ -157,11 +160,15 @@ class _Scene:
         entry = self.item("accessors", number)
         wanted = {1: "SCALAR", 3: "VEC3"}[width]
         if entry.get("type") != wanted or "sparse" in entry:
-            raise RegardError(f"number {number} of the accessors of {self.path} must be {wanted}, and not sparse")
+            raise RegardError(
+                f"number {number} of the accessors of {self.path} must be {wanted}, and not sparse"
+            )
         kind, count = entry.get("componentType"), entry.get("count")
-        known = kind in (NUMBERS if width == 1 else (5126,)) and not (width == 1 and kind == 5126)
-        if not known or type(count) is not int or count < 0:
-            raise RegardError(f"number {number} of the accessors of {self.path} has numbers of an unknown kind")
+        wanted_kinds = WHOLE if width == 1 else REAL
+        if kind not in wanted_kinds or type(count) is not int or count < 0:
+            raise RegardError(
+                f"number {number} of the accessors of {self.path} has numbers of an unknown kind"
+            )
         view = self.item("bufferViews", entry.get("bufferView"))
         if "uri" in self.item("buffers", view.get("buffer")):
             raise RegardError(f"{self.path} keeps its numbers in another file; save it as one .glb")

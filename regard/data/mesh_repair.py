@@ -39,19 +39,22 @@ class Repairs:
     @property
     def sentence(self) -> str | None:
         """In words, without what changes nothing about the surface."""
-        found = [
-            f"{self.isolated:,} vertices without a triangle and {self.degenerate + self.double:,} triangles that are "
-            "no surface or there twice are left out"
-            if self.isolated + self.degenerate + self.double
-            else None,
-            f"{self.turned:,} triangles are turned over" if self.turned else None,
-            f"the surface is cut along {self.cut:,} edges where more than two triangles meet, or that twist it"
-            if self.cut
-            else None,
-            f"{self.split:,} vertices are split where triangles touch only at a corner" if self.split and not self.cut else None,
-        ]
-        said = [each for each in found if each]
-        return "; ".join(said) if said else None
+        said = []
+        if self.isolated:
+            said.append(f"{self.isolated:,} vertices without a triangle are left out")
+        if self.degenerate + self.double:
+            said.append(
+                f"{self.degenerate + self.double:,} triangles with the same corner twice, or there twice, are left out"
+            )
+        if self.turned:
+            said.append(f"{self.turned:,} triangles are turned over")
+        if self.cut:
+            said.append(
+                f"the surface is cut along {self.cut:,} edges where more than two triangles meet, or that twist it"
+            )
+        elif self.split:
+            said.append(f"{self.split:,} vertices are split where triangles touch only at a corner")
+        return "; ".join(said) or None
 
 
 def repair_mesh(mesh: Mesh) -> tuple[Mesh, Repairs]:
@@ -78,7 +81,12 @@ def repair_mesh(mesh: Mesh) -> tuple[Mesh, Repairs]:
     if labels is not None:
         labels = labels[origin]
     corners = points[origin][faces]
-    if not np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).max() > 0:
+    if (
+        not np.linalg.norm(
+            np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+        ).max()
+        > 0
+    ):
         raise RegardError("all triangles have an area of 0, so there is no surface")
     done = Repairs(merged, isolated, int(flat.sum()), double, turned, cut, split)
     return Mesh(points[origin], faces, labels), done

@@ -28,7 +28,8 @@ def find_meshes(folder: str) -> list[CloudFile]:
         others = f"; it has {len(found)} other files, the first is {found[0].name}" if found else ""
         raise RegardError(f"the folder {folder} holds no meshes ({', '.join(READERS)}){others}")
     return [
-        CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None) for path in meshes
+        CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None)
+        for path in meshes
     ]
 
 

@@ -50,7 +50,9 @@ def _triangles(words: list[str], number: int, path: str, count: int) -> Array:
     for word in words:
         first = word.partition("/")[0]
         if not first.removeprefix("-").isdecimal() or len(first) > DIGITS:
-            raise RegardError(f"line {number} of {path} must name vertices by whole numbers, got {word[:60]!r}")
+            raise RegardError(
+                f"line {number} of {path} must name vertices by whole numbers, got {word[:60]!r}"
+            )
         corner = int(first)
         place = corner - 1 if corner > 0 else count + corner
         if corner == 0 or not 0 <= place < count:
@@ -59,5 +61,7 @@ def _triangles(words: list[str], number: int, path: str, count: int) -> Array:
             )
         corners.append(place)
     if len(corners) < 3:
-        raise RegardError(f"line {number} of {path} has a face with {len(corners)} corners; it needs at least three")
+        raise RegardError(
+            f"line {number} of {path} has a face with {len(corners)} corners; it needs at least three"
+        )
     return fan(np.array(corners))

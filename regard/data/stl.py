@@ -27,7 +27,9 @@ def read_stl(path: str) -> tuple[Array, Array]:
             f"and has {len(data):,}"
         )
     else:
-        raise RegardError(f"{path} is not an STL file: it has {len(data)} bytes and does not begin with 'solid'")
+        raise RegardError(
+            f"{path} is not an STL file: it has {len(data)} bytes and does not begin with 'solid'"
+        )
     return corners, np.arange(len(corners)).reshape(-1, 3)
 
 

@@ -27,10 +27,16 @@ class HalfEdges:
 
     def __init__(self, faces: Tensor, count: int) -> None:
         self.faces, self.count = faces, count
-        found = _fans_in_graph(faces, count) if torch.compiler.is_compiling() else _sort_fans(faces, count)
-        # h each: the vertex that it leaves, the one that it leads to, the next one around (`centre` at the end of a
-        # border: there is no triangle after it), the same edge from its other end, the half-edge before it around
-        self.centre, self.tip, self.after, self.twin, self.before = found.unbind(0)
+        if torch.compiler.is_compiling():
+            found = _fans_in_graph(faces, count)
+        else:
+            found = _sort_fans(faces, count)
+        self.centre: Tensor = found[0]  # h, the vertex that it leaves
+        self.tip: Tensor = found[1]  # h, the vertex that it leads to
+        # h, the tip of the next one around; the centre, where there is no triangle after it: at the end of a border
+        self.after: Tensor = found[2]
+        self.twin: Tensor = found[3]  # h, the same edge from its other end
+        self.before: Tensor = found[4]  # h, the half-edge before it around
 
     @classmethod
     def of(cls, faces: Tensor | HalfEdges, count: int) -> HalfEdges:
@@ -77,7 +83,9 @@ def _sort_fans(faces: Tensor, count: int) -> Tensor:
     faces = faces.long()
     if faces.numel() and (int(faces.min()) < 0 or int(faces.max()) >= count):
         wrong = int(faces.max()) if int(faces.max()) >= count else int(faces.min())
-        raise RegardError(f"a triangle has the corner {wrong}, but there are {count} vertices, counted from 0")
+        raise RegardError(
+            f"a triangle has the corner {wrong}, but there are {count} vertices, counted from 0"
+        )
     # one for each corner, in the order of the triangles
     centre, tip, after = (faces.roll(-k, 0).T.flatten() for k in range(3))
     if bool((centre == tip).any()):

@@ -33,7 +33,9 @@ def turn_field(x: Tensor, phase: Tensor) -> Tensor:
 
 def multiply(x: Tensor, y: Tensor) -> Tensor:
     """The product of complex numbers.   … 2, … 2 -> … 2"""
-    return torch.stack((x[..., 0] * y[..., 0] - x[..., 1] * y[..., 1], x[..., 0] * y[..., 1] + x[..., 1] * y[..., 0]), -1)
+    return torch.stack(
+        (x[..., 0] * y[..., 0] - x[..., 1] * y[..., 1], x[..., 0] * y[..., 1] + x[..., 1] * y[..., 0]), -1
+    )
 
 
 def conjugate(x: Tensor) -> Tensor:
@@ -64,7 +66,9 @@ class MeshConv(nn.Module):
         self.give = nn.Linear(hidden, width * out)
 
     def forward(self, x: Tensor, geometry: MeshGeometry) -> Tensor:
-        n, width, _ = expect(x, "n k d", name="x", n=geometry.frames.shape[0], k=1 + 2 * self.orders, d=self.dim)
+        n, width, _ = expect(
+            x, "n k d", name="x", n=geometry.frames.shape[0], k=1 + 2 * self.orders, d=self.dim
+        )
         here, there = self.edge_frames(geometry)
         own = turn_field(x[geometry.centre], conjugate(here))  # h 1+2M c
         other = turn_field(x[geometry.tip], there)

@@ -27,7 +27,9 @@ from regard.symmetry.subject import Subject
 
 def is_field(x: Tensor, n: int) -> bool:
     """Does it hold scalars and arrows of n vertices, n 1+2M c?"""
-    return x.is_floating_point() and x.dim() == 3 and x.shape[0] == n and x.shape[1] % 2 == 1 and x.shape[1] > 1
+    return (
+        x.is_floating_point() and x.dim() == 3 and x.shape[0] == n and x.shape[1] % 2 == 1 and x.shape[1] > 1
+    )
 
 
 @dataclass(frozen=True)

@@ -353,9 +353,9 @@ class Gauges(Group):
         (n,) = sizes
         if not n:
             return []
-        one = Gauge((math.pi / 2, *[0.0] * (n - 1)))
-        all_ = (Gauge(tuple(random.uniform(-math.pi, math.pi) for _ in range(n))) for _ in range(count))
-        return [one, *all_][:count]
+        found: list[Element] = [Gauge((math.pi / 2, *[0.0] * (n - 1)))]
+        found += [self.sample(sizes, random) for _ in range(count - 1)]
+        return found
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
         return Gauge(tuple(random.uniform(-math.pi, math.pi) for _ in range(sizes[0])))

@@ -163,7 +163,9 @@ class MeshesCorpus:
 
     def take(self, rows: Array) -> Batch:
         """Some meshes as a batch."""
-        return join_meshes([self.meshes[row] for row in rows], [self.target[row] for row in rows], self.form.each)
+        return join_meshes(
+            [self.meshes[row] for row in rows], [self.target[row] for row in rows], self.form.each
+        )
 
 
 class MeshesSource(Source):

@@ -59,7 +59,11 @@ def _made(config: MeshesConfig, seed: int) -> MeshesCorpus:
     splits = [VALIDATION] * JUDGED
     if config.meshes is not None:
         more, their = _draw_each(config, config.meshes, seed, 1)
-        meshes, target, splits = meshes + more, np.concatenate((target, their)), splits + [TRAIN] * config.meshes
+        meshes, target, splits = (
+            meshes + more,
+            np.concatenate((target, their)),
+            splits + [TRAIN] * config.meshes,
+        )
     drawn_test = 0 if config.test == 0 else JUDGED
     known = list(form.standardise(target))
     return MeshesCorpus(config, form, meshes, known, np.array(splits, dtype=np.uint8), drawn_test=drawn_test)
@@ -211,7 +215,9 @@ def _number_form(name: str, numbers: Array) -> MeshesForm:
 # ── other data
 
 
-def read_other_meshes(config: MeshesConfig, form: MeshesForm, path: str, note: Note | None = None) -> MeshesCorpus:
+def read_other_meshes(
+    config: MeshesConfig, form: MeshesForm, path: str, note: Note | None = None
+) -> MeshesCorpus:
     """All meshes of a folder with their targets, as one test split."""
     if config.path is None and form.asks == "numbers":
         raise RegardError(

@@ -20,7 +20,12 @@ from regard.recipes.meshes.view import MeshView
 from regard.symmetry.roles import Roles
 
 ENDINGS = ",".join(READERS)
-FILE = Control(name="file", type="file", label=f"Another mesh, from a file ({ENDINGS.replace(',', ', ')})", accept=ENDINGS)
+FILE = Control(
+    name="file",
+    type="file",
+    label=f"Another mesh, from a file ({ENDINGS.replace(',', ', ')})",
+    accept=ENDINGS,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +112,9 @@ def _ending_of(data: bytes) -> str:
         return ".ply"
     if data.lstrip()[:3].upper() == b"OFF":
         return ".off"
-    if data.startswith(b"solid") or (len(data) >= 84 and len(data) == 84 + 50 * int.from_bytes(data[80:84], "little")):
+    if data.startswith(b"solid") or (
+        len(data) >= 84 and len(data) == 84 + 50 * int.from_bytes(data[80:84], "little")
+    ):
         return ".stl"
     return ".obj"
 
@@ -127,7 +134,9 @@ def foreign_input(roles: Roles, inputs: Mapping[str, Any]) -> Reader:
 
     def example(name: str | None) -> MeshExample:
         if name is not None:
-            raise RegardError(f"there is no file {name!r}; give the path of one ({ENDINGS.replace(',', ', ')})")
+            raise RegardError(
+                f"there is no file {name!r}; give the path of one ({ENDINGS.replace(',', ', ')})"
+            )
         return MeshExample(inputs)
 
     return MeshReader(roles, example)

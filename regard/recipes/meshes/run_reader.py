@@ -36,7 +36,9 @@ def run_reader(run: Run, model: Any) -> Reader:
 
     def made(number: int) -> MeshExample:
         meshes, target = draw_meshes(config, 1, generator(seed, 9, number))
-        truth = form.answers[int(target[0])] if form.asks == "classes" else f"{form.answers[0]} {target[0]:.6g}"
+        truth = (
+            form.answers[int(target[0])] if form.asks == "classes" else f"{form.answers[0]} {target[0]:.6g}"
+        )
         return MeshExample(one_mesh(meshes[0]), f"Mesh {number:,} of the synthetic task {config.task}", truth)
 
     def example(name: str | None) -> MeshExample:

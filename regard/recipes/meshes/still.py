@@ -30,7 +30,9 @@ def draw_mesh(view: dict[str, Any], title: str) -> Any:
         values = unpack_array(measure["values"], "f4", -1).astype(float)
         most = max(float(np.quantile(np.abs(values), 0.99)), 1e-30)
         colours = plot.plotter().get_cmap("RdBu_r")(0.5 + 0.5 * np.clip(values / most, -1, 1))[:, :3]
-        rows.append((f"{measure['name']}: red above zero, blue below", [("", _surface(places, faces, colours))]))
+        rows.append(
+            (f"{measure['name']}: red above zero, blue below", [("", _surface(places, faces, colours))])
+        )
     if not rows:
         rows.append(("the mesh", [("", _surface(places, faces, np.tile(_rgb(PLAIN), (len(places), 1))))]))
     return pictures(rows, title, "predicted class" if meaning else "", meaning)
@@ -50,7 +52,13 @@ def _surface(places: Array, faces: Array, colours: Array) -> Draw:
         shade = (0.55 + 0.45 * facing)[order, None]
         painted = np.clip(colours[faces[order]].mean(1) * shade, 0, 1)
         axis.add_collection(
-            PolyCollection(corners[order, :, :2], facecolors=painted, edgecolors=painted, linewidths=0.2, rasterized=True)
+            PolyCollection(
+                list(corners[order, :, :2]),
+                facecolors=painted,
+                edgecolors=painted,
+                linewidths=0.2,
+                rasterized=True,
+            )
         )
         axis.autoscale_view()
 
