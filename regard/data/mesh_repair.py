@@ -41,20 +41,23 @@ class Repairs:
         """In words, without what changes nothing about the surface."""
         said = []
         if self.isolated:
-            said.append(f"{self.isolated:,} vertices without a triangle are left out")
+            said.append(f"left out: {_count(self.isolated, 'vertex', 'vertices')} without a triangle")
         if self.degenerate + self.double:
-            said.append(
-                f"{self.degenerate + self.double:,} triangles with the same corner twice, or there twice, are left out"
-            )
+            flat = _count(self.degenerate + self.double, "triangle", "triangles")
+            said.append(f"left out: {flat} with the same corner twice, or listed twice")
         if self.turned:
-            said.append(f"{self.turned:,} triangles are turned over")
+            said.append(f"turned over: {_count(self.turned, 'triangle', 'triangles')}")
         if self.cut:
-            said.append(
-                f"the surface is cut along {self.cut:,} edges where more than two triangles meet, or that twist it"
-            )
+            edges = _count(self.cut, "edge", "edges")
+            said.append(f"cut: along {edges} where more than two triangles meet, or that twist the surface")
         elif self.split:
-            said.append(f"{self.split:,} vertices are split where triangles touch only at a corner")
+            split = _count(self.split, "vertex", "vertices")
+            said.append(f"split: {split} where triangles touch only at a corner")
         return "; ".join(said) or None
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def repair_mesh(mesh: Mesh) -> tuple[Mesh, Repairs]:

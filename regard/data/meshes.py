@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def read_mesh(path: str) -> tuple[Mesh, Repairs]:
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
         raise RegardError(f"{path} is not a mesh; give one of {', '.join(READERS)}")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no file {path}")
     try:
         with readable_as(path, "a mesh"):
             found = READERS[suffix](path)

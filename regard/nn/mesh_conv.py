@@ -135,7 +135,7 @@ class FieldNorm(nn.Module):
         if x.shape[1] == 1:
             return scalars
         squares = x[:, 1:].square().unflatten(1, (-1, 2)).sum(2)  # n M c
-        size = (squares.mean(-1, keepdim=True) + 1e-5).sqrt()
+        size = (squares.mean(-1, keepdim=True) + 1e-3).sqrt()
         scale = (self.scale / size).repeat_interleave(2, 1)
         return torch.cat((scalars, x[:, 1:] * scale), 1)
 
