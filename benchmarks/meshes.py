@@ -1,6 +1,6 @@
 """Networks on synthetic surfaces, at equal parameters: with arrows, without, a point network and a graph network.
 
-    python benchmarks/meshes.py                      all four, 800 steps of 16 meshes each: a quarter of an hour on two cores
+    python benchmarks/meshes.py                      all four, 400 steps of 16 meshes each: six minutes of one core
     python benchmarks/meshes.py --steps 200          shorter; then nothing is written to results.md
 
 Every network sees the same meshes: any size, any turn, any place, noise, 126 to 362 vertices. Two of the seven classes are
@@ -175,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--again", action="store_true", help="forget what was done")
     options = parser.parse_args()
     place = HERE / "meshes.json"
