@@ -21,6 +21,11 @@ SCALARS = 2  # numbers of a half-edge that messages know: its length, and how th
 
 def turn_field(x: Tensor, phase: Tensor) -> Tensor:
     """Features of order m times phase^m.   h 1+2M c, phase h 2 -> h 1+2M c"""
+    return torch.stack(_turn_parts(x, phase), 1)
+
+
+def _turn_parts(x: Tensor, phase: Tensor) -> list[Tensor]:
+    """The same, part by part.   1+2M times h c"""
     parts, power = [x[:, 0]], phase
     for m in range(1, (x.shape[1] + 1) // 2):
         if m > 1:
@@ -28,7 +33,7 @@ def turn_field(x: Tensor, phase: Tensor) -> Tensor:
         cosine, sine = power[:, :1], power[:, 1:]
         real, imaginary = x[:, 2 * m - 1], x[:, 2 * m]
         parts += [cosine * real - sine * imaginary, sine * real + cosine * imaginary]
-    return torch.stack(parts, 1)
+    return parts
 
 
 def multiply(x: Tensor, y: Tensor) -> Tensor:
@@ -70,10 +75,10 @@ class MeshConv(nn.Module):
             x, "n k d", name="x", n=geometry.frames.shape[0], k=1 + 2 * self.orders, d=self.dim
         )
         here, there = self.edge_frames(geometry)
-        own = turn_field(x[geometry.centre], conjugate(here))  # h 1+2M c
-        other = turn_field(x[geometry.tip], there)
+        own = _turn_parts(x[geometry.centre], conjugate(here))
+        other = _turn_parts(x[geometry.tip], there)
         edge = torch.stack((geometry.length.clamp_min(1e-12).log() + 3, geometry.bend.asinh()), -1)  # h 2
-        message = self.give(F.relu(self.ask(torch.cat((other.flatten(1), own.flatten(1), edge), -1))))
+        message = self.give(F.relu(self.ask(torch.cat((*other, *own, edge), -1))))  # h (1+2M)c′
         brought = turn_field(message.unflatten(1, (width, self.out)), here) * geometry.weight[:, None, None]
         return brought.new_zeros(n, width, self.out).index_add(0, geometry.centre, brought)
 
