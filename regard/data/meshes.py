@@ -63,8 +63,12 @@ def _ply(path: str) -> Mesh:
         raise RegardError(f"{path} must have vertices with x, y and z, they have: {', '.join(names)}")
     labels: Array | None = None
     if "label" in names:
-        labels = vertices[:, names.index("label")]
-        labels = labels.astype(np.int64) if np.isfinite(labels).all() else labels
+        given = vertices[:, names.index("label")]
+        if not (np.isfinite(given) & (given == np.round(given))).all():
+            raise RegardError(
+                f"the labels of the vertices of {path} must be whole numbers, one for each class"
+            )
+        labels = given.astype(np.int64)
     return Mesh(vertices[:, [names.index(axis) for axis in "xyz"]], faces, labels)
 
 

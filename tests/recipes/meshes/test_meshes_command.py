@@ -198,6 +198,24 @@ def test_a_class_for_each_vertex(tmp_path):
         trained(out="other", data=str(tmp_path / "bodies"))
 
 
+def test_a_mesh_does_not_depend_on_those_beside_it():
+    random = np.random.default_rng(0)
+    meshes = [Mesh(*FAMILIES[kind](random)) for kind in ("star", "torus", "box")]
+    model, _ = regard.registry.find("models", "meshnet").tiny()
+    nothing = np.zeros(())
+
+    def outputs(some):
+        batch = join_meshes(some, [nothing] * len(some))
+        return model.double()(batch.tokens.double(), batch.faces, of=batch.of)
+
+    with torch.no_grad():
+        torch.testing.assert_close(outputs(meshes), torch.cat([outputs([mesh]) for mesh in meshes]))
+        rounded = join_meshes(meshes, [nothing] * 3)
+        with torch.autocast("cpu", torch.bfloat16):
+            half = model.float()(rounded.tokens, rounded.faces, of=rounded.of)
+        torch.testing.assert_close(half.double(), outputs(meshes), atol=0.02, rtol=0.1)
+
+
 def test_contributions_sum_to_the_logits():
     run = trained(data="shapes", steps=2)
     model = load_model(run)
