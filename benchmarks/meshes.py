@@ -112,10 +112,9 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
 
 def build(name: str, seed: int) -> nn.Module:
     """The network whose number of parameters is nearest to all others'."""
+    with torch.device("meta"):
+        sizes = {k: sum(p.numel() for p in NETWORKS[name](k).parameters()) for k in range(8, 129, 2)}
     torch.manual_seed(seed)
-    sizes = {
-        hidden: sum(p.numel() for p in NETWORKS[name](hidden).parameters()) for hidden in range(8, 129, 2)
-    }
     return NETWORKS[name](min(sizes, key=lambda hidden: abs(sizes[hidden] - PARAMETERS)))
 
 
