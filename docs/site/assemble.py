@@ -27,6 +27,7 @@ MENU = {
         "docs/images.md",
         "docs/sets.md",
         "docs/graphs.md",
+        "docs/meshes.md",
         "docs/autoencoder.md",
         "docs/world.md",
         "docs/pretrained.md",
