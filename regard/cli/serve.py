@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.cli.command_options import ServeOptions
 from regard.cli.commands import command, command_options, one_word
+from regard.errors import RegardError
 
 KEY = "REGARD_KEY"  # the environment variable
 EVERY = 1.0  # seconds between two words about what goes on
@@ -22,6 +23,10 @@ EVERY = 1.0  # seconds between two words about what goes on
     "regard serve path/to/model.gguf --port 8000 --slots 16",
 )
 def serve(words: list[str]) -> int:
+    if any(word == "--key" or word.startswith("--key=") for word in words):
+        raise RegardError(
+            f"every user of a machine can read the options of a command; set {KEY} instead of --key"
+        )
     options = command_options("serve", ServeOptions, words)
     if options is None:
         return 0

@@ -27,7 +27,16 @@ def write_many(writer: Writer, options: GenerateOptions, note: Callable[[str], N
         raise RegardError(f"cannot write {options.out}: there is no folder {Path(options.out).parent}")
     sampling = Sampling(**{field.name: getattr(options, field.name) for field in fields(Sampling)})
     progress = _Progress(len(prompts) * sampling.samples)
-    written = write_texts(writer, prompts, sampling, tell=progress.tell)
+
+    def told() -> Iterator[Written]:
+        """What is written; what cannot be is said."""
+        for each in write_texts(writer, prompts, sampling, tell=progress.tell):
+            if each.error is not None and each.sample == 0:
+                progress.clear()
+                note(f"prompt {each.prompt + 1}: {each.error}")
+            yield each
+
+    written = told()
     if options.out is not None:
 
         def write(part: Path) -> None:
@@ -41,6 +50,8 @@ def write_many(writer: Writer, options: GenerateOptions, note: Callable[[str], N
         return
     for number, each in enumerate(written, 1):
         progress.clear()
+        if each.error is not None:
+            continue
         yield f"── {number} ──\n{prompts[each.prompt]}{each.text}\n"
     progress.clear()
 
@@ -55,9 +66,16 @@ def _read_prompts(path: str) -> list[str]:
 
 def _line(written: Written, prompts: list[str], options: GenerateOptions) -> str:
     sample = {"sample": written.sample} if options.samples > 1 else {}
+    error = {} if written.error is None else {"error": written.error}
     return (
         json_text(
-            {"prompt": prompts[written.prompt], **sample, "text": written.text, "finish": written.finish}
+            {
+                "prompt": prompts[written.prompt],
+                **sample,
+                "text": written.text,
+                "finish": written.finish,
+                **error,
+            }
         )
         + "\n"
     )
