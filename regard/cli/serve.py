@@ -54,7 +54,10 @@ def serve(words: list[str]) -> int:
     finally:
         ending.set()
     counts = found[0].scheduler.snapshot()
-    print("\r\033[K" * sys.stderr.isatty() + f"ended: {counts.requests:,} texts, {counts.written:,} tokens")
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    texts = f"{counts.requests:,} text{'' if counts.requests == 1 else 's'}"
+    print(f"ended: {texts}, {counts.written:,} tokens")
     return 0
 
 

@@ -117,7 +117,9 @@ def random_requests(draw, count, longest):
     begins = [[draw.randrange(VOCAB) for _ in range(longest)] for _ in range(3)]
     found = []
     for _ in range(count):
-        prompt = draw.choice(begins)[: draw.randint(1, longest)] + [draw.randrange(VOCAB)] * draw.randint(0, 2)
+        prompt = draw.choice(begins)[: draw.randint(1, longest)] + [draw.randrange(VOCAB)] * draw.randint(
+            0, 2
+        )
         how = {"temperature": draw.choice([0, 0.7, 1.0]), "max_new": draw.randint(1, 12)}
         found.append(Drawn(prompt, draw.randint(0, 2), seed=draw.randint(-3, 3), **how))
     return found
@@ -155,7 +157,7 @@ def number_of(drawn):
 def tiny_writer(cls=None):
     torch.manual_seed(0)
     if cls is None:
-        model = Decoder(DecoderConfig(vocab=VOCAB + 3, context=32, dim=32, depth=2, heads=4)).eval()
+        model = Decoder(DecoderConfig(vocab=VOCAB + 3, context=32, dim=32, depth=1, heads=4)).eval()
     else:
         model = cls(cls.Config(vocab=VOCAB + 3, dim=16)).eval()
     with torch.no_grad():
@@ -163,19 +165,18 @@ def tiny_writer(cls=None):
     return Writer(model, Bytes())
 
 
-@pytest.mark.parametrize("cls", [None, LSTM])
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("cls, slots", [(None, 1), (None, 3), (LSTM, 2)])
 def test_a_model_writes_what_generate_writes(cls, slots):
     """Over real models, beyond their context, with all that sampling has."""
     writer = tiny_writer(cls)
-    prompts = ["", "a", "hé 🙂" * 12, "the same", "the same text", "x" * 40]
+    prompts = ["", "hé 🙂" * 12, "the same", "the same text"]
     options = [
-        {"temperature": 0, "max_new": 45},
-        {"top_p": 0.9, "samples": 3, "stop": ("a", "bé")},
+        {"temperature": 0, "max_new": 34},
+        {"top_p": 0.9, "samples": 2, "stop": ("a", "bé")},
         {"top_k": 5, "min_p": 0.1, "repetition": 1.3},
     ]
     for how in options:
-        sampling = Sampling(**{"seed": 4, "max_new": 12, **how})
+        sampling = Sampling(**{"seed": 4, "max_new": 9, **how})
         found = list(write_texts(writer, prompts, sampling, slots=slots))
         wanted = [
             text
@@ -183,7 +184,7 @@ def test_a_model_writes_what_generate_writes(cls, slots):
             for text in generate_texts(writer.model, prompt, tokenizer=writer.tokenizer, sampling=sampling)
         ]
         assert [each.text for each in found] == wanted
-        assert [each.prompt for each in found] == [i for i in range(6) for _ in range(sampling.samples)]
+        assert [each.prompt for each in found] == [i for i in range(4) for _ in range(sampling.samples)]
         assert {each.finish for each in found} <= {"stop", "length"}
 
 
@@ -205,7 +206,9 @@ def test_a_prompt_that_begins_as_an_earlier_one_reads_the_rest_only():
     assert branch.request.reused == 3 and slots.copies == [(0, 1, 3)]
     again = Drawn([1, 2, 3, 7], max_new=2)
     run(scheduler, again)
-    assert again.request.reused == 3 and again.ids == branch.ids  # all but the last, after which a token is drawn
+    assert (
+        again.request.reused == 3 and again.ids == branch.ids
+    )  # all but the last, after which a token is drawn
     assert goes_on.ids == alone(goes_on.request.prompt, goes_on.sampling)
     assert scheduler.snapshot().reused == 8 + 3 + 3
 
@@ -225,7 +228,7 @@ def test_the_slot_used_longest_ago_goes_first():
     slots = Recited(count=3)
     keeper = SlotKeeper(slots)
     for ids in ([1, 1], [2, 2], [3, 3]):
-        slot, reused = keeper.take(ids)
+        slot, _ = keeper.take(ids)
         keeper.read([slot], [ids])
         keeper.release(slot)
     assert keeper.take([1, 1, 1]) == (0, 2)  # used now
