@@ -24,6 +24,7 @@ class Turn:
     slots: Tensor  # b
     here: Tensor  # b n 1: places of the new tokens
     there: Tensor  # m: places of the keys
+    even: bool  # do all rows have the same places? Then they follow from the slots of the cache
     real: Tensor | None  # bool b n, False for padding; None: there is none
     row: Tensor  # t: the slot of each real token, and its place
     place: Tensor  # t
@@ -49,7 +50,8 @@ class SlotCache(Cache):
         if not self.store:
             for name, x in (("k", k), ("v", v)):
                 self.store[name] = x.new_zeros(self.slots, x.shape[1], self.length, x.shape[3])
-        return Past(self._keep("k", k), self._keep("v", v), (self.turn.here, self.turn.there), None)
+        where = None if self.turn.even else (self.turn.here, self.turn.there)
+        return Past(self._keep("k", k), self._keep("v", v), where, None)
 
     def _keep(self, name: str, x: Tensor) -> Tensor:
         """Write what is new, and give back all of these slots.   b g n c -> b g m c"""
@@ -93,6 +95,7 @@ class CachedSlots(SlotBooks):
         last = x[torch.arange(len(slots), device=self.device), lengths - 1]  # the head reads no other
         return self.model.head(last[:, None], self.model.embed.weight)[:, 0]
 
+    @torch.inference_mode(False)  # what follows from such places, a position keeps for the next block
     def _turn(self, slots: list[int], n: int, lengths: Tensor) -> Turn:
         begins = torch.tensor([len(self.held[slot]) for slot in slots], device=self.device)
         rows, steps = torch.tensor(slots, device=self.device), torch.arange(n, device=self.device)
@@ -103,6 +106,7 @@ class CachedSlots(SlotBooks):
             slots=rows,
             here=here.clamp(max=self.capacity - 1)[..., None],  # (padding has no place of its own)
             there=torch.arange(int((begins + lengths).max()), device=self.device),
+            even=real is None and len({len(self.held[slot]) for slot in slots}) == 1,
             real=real,
             row=row.flatten() if real is None else row[real],
             place=place.flatten() if real is None else place[real],
