@@ -50,8 +50,8 @@ class SlotCache(Cache):
         if not self.store:
             for name, x in (("k", k), ("v", v)):
                 self.store[name] = x.new_zeros(self.slots, x.shape[1], self.length, x.shape[3])
-        where = None if self.turn.even else (self.turn.here, self.turn.there)
-        return Past(self._keep("k", k), self._keep("v", v), where, None)
+        places = None if self.turn.even else (self.turn.here, self.turn.there)
+        return Past(self._keep("k", k), self._keep("v", v), places, None)
 
     def _keep(self, name: str, x: Tensor) -> Tensor:
         """Write what is new, and give back all of these slots.   b g n c -> b g m c"""
