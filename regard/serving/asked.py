@@ -17,6 +17,7 @@ MOST_TEXTS = 64  # of one request: prompts × n
 MOST_STOPS, LONGEST_STOP = 16, 1000  # stop texts, and characters of one
 MOST_TOKENS = 1 << 20  # of max_tokens; how many there can be, the context says
 MOST_SEED = 1 << 63
+PART = "text"  # the type of a part of a message
 COMPLETION_TOKENS = 16  # that OpenAI writes if it is not told how many
 
 # fields that may be there if they ask for nothing; None always may
@@ -225,16 +226,18 @@ def _message(message: Any, param: str) -> dict[str, str]:
             f"unknown role {str(role)[:40]!r}; known: {', '.join(ROLES)}, developer", param=f"{param}.role"
         )
     if isinstance(content, list):
-        parts = [
-            part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
-            for part in content
-        ]
-        if not parts or not all(isinstance(part, str) for part in parts):
-            raise ApiError("only parts of the type text are supported", param=f"{param}.content")
-        content = "\n".join(str(part) for part in parts)
-    if not isinstance(content, str):
+        content = "\n".join(_part(each, f"{param}.content") for each in content)
+    if not isinstance(content, str) or message["content"] == []:
         raise ApiError("the content of a message must be a text", param=f"{param}.content")
     return {"role": str(role), "content": _text(content, f"{param}.content")}
+
+
+def _part(part: Any, param: str) -> str:
+    """The text of one part of a content."""
+    words = part.get("text") if isinstance(part, dict) and part.get("type") == PART else None
+    if not isinstance(words, str):
+        raise ApiError("only parts of the type text are supported", param=param)
+    return words
 
 
 def _choices(fields: Mapping[str, Any]) -> dict[str, Any]:

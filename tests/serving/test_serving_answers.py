@@ -286,7 +286,7 @@ def test_what_is_wrong_is_said(echo, body, status, words):
         ([{"role": "wizard", "content": "x"}], "unknown role 'wizard'"),
         ([{"role": ["user"], "content": "x"}], "unknown role"),
         ([{"role": "user"}], "must be a text"),
-        ([{"role": "user", "content": []}], "only parts of the type text"),
+        ([{"role": "user", "content": []}], "must be a text"),
         (
             [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}],
             "only parts of the type text",
