@@ -247,13 +247,13 @@ def _choices(fields: Mapping[str, Any]) -> dict[str, Any]:
         "seed": _whole(fields, "seed", -MOST_SEED, MOST_SEED - 1) if "seed" in fields else None,
         "repetition": _number(fields, "repetition_penalty", 0.01, 100, 1.0),
     }
-    for name in ("top_p", "min_p"):
-        if name in fields:
-            found[name] = (
-                _number(fields, name, 0, 1) or None if name == "min_p" else _number(fields, name, 0, 1)
-            )
-    if found.get("top_p") == 0:  # the likeliest token alone
-        found["top_p"], found["temperature"] = None, 0.0
+    top_p, min_p = _number(fields, "top_p", 0, 1, 1.0), _number(fields, "min_p", 0, 1, 0.0)
+    if top_p == 0:  # the likeliest token alone
+        found["temperature"] = 0.0
+    elif top_p < 1:
+        found["top_p"] = top_p
+    if min_p > 0:
+        found["min_p"] = min_p
     if "top_k" in fields:
         found["top_k"] = _whole(fields, "top_k", 1, MOST_TOKENS)
     return found

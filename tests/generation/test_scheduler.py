@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.generation.generate import generate_texts
 from regard.generation.many import write_texts
 from regard.generation.request import Request
-from regard.generation.sampling import Sampling
+from regard.generation.sampling import Sampling, candidates, draw_tokens
 from regard.generation.scheduler import Busy, Scheduler
 from regard.generation.slot_keeper import SlotKeeper
 from regard.generation.slots import make_slots
@@ -186,6 +186,23 @@ def test_a_model_writes_what_generate_writes(cls, slots):
         assert [each.text for each in found] == wanted
         assert [each.prompt for each in found] == [i for i in range(4) for _ in range(sampling.samples)]
         assert {each.finish for each in found} <= {"stop", "length"}
+
+
+@pytest.mark.parametrize("kind", ["peaked", "flat", "equal"])
+def test_a_large_vocabulary_is_sorted_in_part_only(kind, monkeypatch):
+    """Top-p of the likeliest tokens alone, against all of them sorted; ties go to the lower id."""
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 5000, generator=draw, dtype=torch.float64)
+    logits = {"peaked": (4 * logits).round(decimals=0), "flat": logits, "equal": logits * 0}[kind]
+    sampling, numbers = Sampling(temperature=1.0, top_p=0.7), [0.0, 0.5, 0.999]
+    found = candidates(logits, sampling)
+    monkeypatch.setattr("regard.generation.sampling.HEAD", 5000)
+    wanted = candidates(logits, sampling)
+    assert found[0].shape[-1] == (1024 if kind == "peaked" else 5000)
+    kept = int((wanted[0] > 0).sum(-1).max())
+    assert torch.equal(found[1][:, :kept], wanted[1][:, :kept])
+    torch.testing.assert_close(found[0][:, :kept], wanted[0][:, :kept], rtol=1e-12, atol=0)
+    assert draw_tokens(*found, numbers) == draw_tokens(*wanted, numbers)
 
 
 # ── beginnings that are known
