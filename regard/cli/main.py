@@ -5,18 +5,19 @@ import io
 import os
 import sys
 
-from regard.cli import compare, pretrained, serve, verify
+from regard.cli import compare, pretrained, serve, story, verify
 from regard.cli.commands import COMMANDS, help_for
 from regard.cli.memory import limit_memory, out_of_memory
 from regard.cli.threads import wait_passively
 from regard.errors import RegardError, did_you_mean
 
 # their imports offer them
-assert {"verify", "compare", "import", "export", "serve"} <= COMMANDS.keys(), (
+assert {"verify", "compare", "import", "export", "serve", "story"} <= COMMANDS.keys(), (
     verify,
     compare,
     pretrained,
     serve,
+    story,
 )
 
 
@@ -87,6 +88,7 @@ def _run(words: list[str]) -> int:
         "import",
         "export",
         "serve",
+        "story",
     )
     more = name in own or (name == "train" and len(rest) > 1)
     if ("-h" in rest or "--help" in rest) and not more:

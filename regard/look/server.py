@@ -3,22 +3,18 @@ small requests."""
 
 from __future__ import annotations
 
-import hmac
-import socket
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl
 
 from regard.errors import RegardError
 from regard.look import page
 from regard.look.reader import LARGEST_FILE
 from regard.look.session import Session
-from regard.serving.guard import TOO_SLOW, Application, Scope, bug_in_words, guard, headers_with
+from regard.serving.address import address_of, ask_for_token
+from regard.serving.guard import TOO_SLOW, Application, bug_in_words, guard, headers_with
 from regard.serving.http import NEEDED, NUMBER, TooLarge, listen, make_server, new_token, parse, read_body
 
 LARGEST = LARGEST_FILE * 4 // 3 + 2**20  # bytes of a request: a file in base64, and a text beside it
-FIELDS = 8  # of a query, at most
-ASK_FOR_TOKEN = "open the address that `regard look` printed, with its token; without it nobody may ask"
 NUMBERS = ("record", "layer", "call", "head", "window")
 
 
@@ -102,13 +98,7 @@ def app(session: Session, token: str) -> Application:
     handlers: dict[Any, Any] = {404: other, 405: other, TimeoutError: late, Exception: bug}
     inner = Starlette(routes=routes, exception_handlers=handlers)
     inner.router.redirect_slashes = False  # an address is right or wrong
-
-    def find_refusal(scope: Scope) -> tuple[int, str] | None:
-        if _has_token(scope, token):
-            return None
-        return 403, ASK_FOR_TOKEN
-
-    return guard(inner, answer_headers(session), find_refusal)
+    return guard(inner, answer_headers(session), ask_for_token(token))
 
 
 def answer_headers(session: Session) -> dict[str, str]:
@@ -116,24 +106,9 @@ def answer_headers(session: Session) -> dict[str, str]:
     return headers_with(page.policy(session.files, live=True))
 
 
-def _has_token(scope: Scope, token: str) -> bool:
-    """Does the address have the token, once? Compared in the same time whatever is wrong with it."""
-    try:
-        fields = parse_qsl(scope.get("query_string", b""), keep_blank_values=True, max_num_fields=FIELDS)
-    except ValueError:
-        return False
-    given = [value for name, value in fields if name == b"token"]
-    return len(given) == 1 and hmac.compare_digest(given[0], token.encode("ascii"))
-
-
 def server(session: Session, token: str) -> Any:
     """A uvicorn server of the page; `run(sockets=[...])` serves."""
     return make_server(app(session, token), answer_headers(session))
-
-
-def address_of(listening: socket.socket, token: str) -> str:
-    """What to open: whoever has it may ask."""
-    return f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}"
 
 
 def serve(session: Session, *, port: int | None = None, ready: Callable[[str], None] | None = None) -> None:

@@ -20,7 +20,7 @@ from regard.look import page, server
 from regard.look.reader import LARGEST_FILE, Control
 from regard.look.session import Session
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.serving import connection, guard
+from regard.serving import address, connection, guard
 from regard.serving import http as serving
 from tests.look.asked import HEADERS, PORT, TOKEN, ask, check_answer, post
 from tests.look.scenes import Reads, reader_for
@@ -113,7 +113,7 @@ def test_the_token_is_random_and_compared_in_constant_time(monkeypatch, app):
     tokens = {serving.new_token() for _ in range(100)}
     assert len(tokens) == 100 and min(map(len, tokens)) >= 43
     compared = []
-    monkeypatch.setattr(server.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or False)
+    monkeypatch.setattr(address.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or False)
     check_answer(ask(app), [403])
     assert compared == [(TOKEN.encode(), TOKEN.encode())]
 
