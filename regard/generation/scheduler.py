@@ -103,17 +103,25 @@ class Scheduler:
         self.thread = threading.Thread(target=self._work, name="regard scheduler", daemon=True)
         self.thread.start()
 
-    def close(self) -> None:
-        """End: what is not finished is cancelled."""
+    def stop(self) -> None:
+        """End soon: what is not finished is cancelled after this step."""
         with self.changed:
             self.closed = True
             self.changed.notify()
+
+    def close(self) -> None:
+        """End now, and wait for it."""
+        self.stop()
         if self.thread is not None:
             self.thread.join()
-        for request in [*self.running, *self.waiting]:
+        self._cancel_all()
+
+    def _cancel_all(self) -> None:
+        with self.changed:
+            left = [*self.running, *self.waiting]
+            self.running, self.waiting = [], deque()
+        for request in left:
             _end(request, "cancelled")
-        self.running.clear()
-        self.waiting.clear()
 
     def __enter__(self) -> Self:
         self.start()
@@ -131,8 +139,10 @@ class Scheduler:
             with self.changed:
                 while not self.closed and not self.running and not self.waiting:
                     self.changed.wait()
-                if self.closed:
-                    return
+                closed = self.closed
+            if closed:
+                self._cancel_all()
+                return
             try:
                 self.step()
             except Exception as error:  # a bug: those who wait are told, and the next ones are served

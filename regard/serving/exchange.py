@@ -87,7 +87,8 @@ def _make_requests(asked: Asked, writer: Writer, pieces: asyncio.Queue[tuple[int
 
     def teller(index: int) -> Any:
         def tell(piece: Piece) -> None:
-            loop.call_soon_threadsafe(pieces.put_nowait, (index, piece))
+            if not loop.is_closed():  # as it is when the server has ended
+                loop.call_soon_threadsafe(pieces.put_nowait, (index, piece))
 
         return tell
 

@@ -7,6 +7,7 @@ Every request needs the key, as a Bearer token.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
 from typing import Any
@@ -33,6 +34,7 @@ LARGEST = 4 * 2**20  # bytes of a request
 POLICY = "default-src 'none'"  # nothing here is a page
 ASK_FOR_KEY = "send the key that `regard serve` printed: -H 'Authorization: Bearer KEY'"
 RETRY_SECONDS = 2
+LAST_SECONDS = 2.0  # for texts that are being written when the server ends; uvicorn waits for three
 
 
 def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Application:
@@ -128,8 +130,17 @@ def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Appli
 
 
 def make_text_server(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Any:
-    """A uvicorn server of texts; `run(sockets=[...])` serves."""
-    return make_server(make_app(writer, scheduler, name, key), headers_with(POLICY))
+    """A uvicorn server of texts; `run(sockets=[...])` serves. When it is told to end, texts have some seconds; who
+    waits longer is told that the server is ending."""
+    server = make_server(make_app(writer, scheduler, name, key), headers_with(POLICY))
+    shut_down = server.shutdown
+
+    async def end(sockets: Any = None) -> None:
+        asyncio.get_running_loop().call_later(LAST_SECONDS, scheduler.stop)
+        await shut_down(sockets)
+
+    server.shutdown = end
+    return server
 
 
 def _has_key(scope: Scope, key: str) -> bool:

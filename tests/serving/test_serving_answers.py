@@ -421,6 +421,25 @@ def test_what_goes_wrong_while_it_writes_is_told(monkeypatch, stream):
     scheduler.close()
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_end_is_told_to_those_who_wait(monkeypatch, stream):
+    _, scheduler, app = echo_server()
+    read, steps = scheduler.slots.read, []
+
+    def last(*asked):
+        steps.append(1)
+        if len(steps) == 5:
+            scheduler.stop()
+        return read(*asked)
+
+    monkeypatch.setattr(scheduler.slots, "read", last)
+    answer = ask(app, body={"prompt": "ab\x02", "max_tokens": 4000, "stream": stream})
+    assert b"the server is ending" in answer.body and b"[DONE]" not in answer.body
+    check_answer(answer, [200 if stream else 503])
+    scheduler.close()
+    assert len(steps) == 5
+
+
 def test_a_bug_is_said_and_the_server_stays_up(monkeypatch, capsys):
     _, scheduler, app = echo_server()
     monkeypatch.setattr("regard.serving.openai.Exchange", lambda *asked: 1 / 0)
