@@ -77,6 +77,7 @@ class Request:
         self.begin = 0  # the first of them that the model is still shown
         self.pending: list[int] = []  # ids to read before the next token can be drawn
         self.slot: int | None = None
+        self.turn = 0  # its place in the queue
         self.reused = 0  # tokens of the prompt that need not be read
         self.finish: Finish | None = None
         self.cancelled = False

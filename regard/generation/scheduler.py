@@ -67,6 +67,7 @@ class Scheduler:
         self.keeper = SlotKeeper(slots)
         self.running: list[Request] = []  # in the order in which they began
         self.waiting: deque[Request] = deque()
+        self.asked = 0  # how often `submit` was called
         self.counts = Counts()
         self.changed = threading.Condition()
         self.closed = False
@@ -75,7 +76,8 @@ class Scheduler:
     # ── from any thread
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Take in requests, all or none."""
+        """Take in requests, all or none. Each further one of them queues as if it came later, by as many askers as
+        there are slots: who asks for many texts does not stop who asks for one."""
         with self.changed:
             if self.closed:
                 raise Busy("the server is ending")
@@ -83,7 +85,10 @@ class Scheduler:
                 raise Busy(
                     f"{len(self.waiting)} requests wait, and {self.queue} may; ask again in a while, or for less"
                 )
-            self.waiting.extend(requests)
+            for number, request in enumerate(requests):
+                request.turn = self.asked + number * self.slots.count
+            self.asked += 1
+            self.waiting = deque(sorted([*self.waiting, *requests], key=lambda request: request.turn))
             self.counts.requests += len(requests)
             self.changed.notify()
 

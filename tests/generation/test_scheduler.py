@@ -281,6 +281,18 @@ def test_who_comes_first_is_served_first():
     assert order == sorted(order) and len(set(order)) == 5
 
 
+def test_who_asks_for_many_does_not_stop_who_asks_for_one():
+    scheduler = Scheduler(Recited(count=1))
+    many, one, two = [Drawn([i], max_new=2) for i in range(6)], Drawn([8], max_new=2), Drawn([9], max_new=2)
+    order = []
+    for each in (*many, one, two):
+        each.request.tell = lambda piece, first=each.request.prompt[0]: piece.finish and order.append(first)
+    scheduler.submit([each.request for each in many])
+    scheduler.submit([one.request])
+    run(scheduler, two)
+    assert order == [0, 1, 8, 2, 9, 3, 4, 5]
+
+
 def test_too_many_are_refused_all_or_none():
     scheduler = Scheduler(Recited(count=1), queue=3)
     scheduler.submit([Drawn([1]).request, Drawn([2]).request])
