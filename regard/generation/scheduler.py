@@ -14,6 +14,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -182,21 +183,26 @@ class Scheduler:
         """Give free slots to those who wait, the first first. Who can take over what another is just reading
         waits for it, and lets others pass."""
         with self.changed:
-            candidates = list(self.waiting)
-        for request in candidates:
+            queue = list(self.waiting)
+        for request in queue:
             if not self.keeper.free:
                 return
             shown = request.ids[-self.slots.capacity :]
             ahead = [other.ids for other in self.running if len(other.pending) > 1]
             if self.keeper.grows(shown, ahead) >= SHARED:
                 continue
-            request.begin = len(request.ids) - len(shown)
-            request.slot, request.reused = self.keeper.take(shown)
-            request.pending = shown[request.reused :]
             with self.changed:
                 self.waiting.remove(request)
-                self.running.append(request)
+            try:
+                request.slot, request.reused = self.keeper.take(shown)
+            except Exception as error:
+                self._fail(request, error)
+                continue
+            request.begin = len(request.ids) - len(shown)
+            request.pending = shown[request.reused :]
             self.counts.reused += request.reused
+            with self.changed:
+                self.running.append(request)
 
     def _choose_reads(self) -> list[tuple[Request, list[int]]]:
         """What each request reads now: its last token, or a part of its prompt, of which the first who came has
@@ -234,20 +240,20 @@ class Scheduler:
 
     def _draw(self, ready: list[tuple[Request, Tensor]]) -> None:
         """One token for each, drawn together where the sampling is the same."""
-        groups: dict[Sampling, list[tuple[Request, Tensor]]] = {}
+        groups: dict[Sampling, list[tuple[Request, Tensor, Tensor]]] = {}
         for request, logits in ready:
             try:
-                logits = request.penalised(logits)
+                penalised = request.penalised(logits)
             except Exception as error:
                 self._fail(request, error)
                 continue
-            groups.setdefault(request.choice, []).append((request, logits))
+            groups.setdefault(request.choice, []).append((request, logits, penalised))
         for sampling, group in groups.items():
-            rows = torch.stack([logits for _, logits in group])
+            rows = torch.stack([penalised for _, _, penalised in group])
             drawn = draw_tokens(
-                *candidates(rows, sampling), [request.random.random() for request, _ in group]
+                *candidates(rows, sampling), [request.random.random() for request, _, _ in group]
             )
-            for (request, logits), id in zip(group, drawn, strict=True):
+            for (request, logits, _), id in zip(group, drawn, strict=True):
                 self._take(request, id, logits)
 
     def _take(self, request: Request, id: int, logits: Tensor) -> None:
@@ -265,7 +271,8 @@ class Scheduler:
 
     def _fail(self, request: Request, error: Exception) -> None:
         if request.slot is not None:
-            self.keeper.empty(request.slot)
+            with suppress(Exception):  # (slots that are broken are broken for this, too)
+                self.keeper.empty(request.slot)
         _end(request, "error", _words(error))
 
     def _sweep(self) -> None:

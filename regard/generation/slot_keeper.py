@@ -32,6 +32,8 @@ class SlotKeeper:
             slot = source
         else:
             slot = min(self.free, key=lambda each: (bool(self.held[each]), self.used[each], each))
+        if source != slot:
+            self.held[slot] = []  # whatever becomes of it
         if common and source != slot:
             self.slots.copy(source, slot, common)
             self._touch(source)

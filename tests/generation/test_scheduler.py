@@ -335,6 +335,29 @@ def test_a_model_that_breaks_at_one_text_goes_on_with_the_others():
     assert slots.length(broken.request.slot) == 0  # nothing of it is taken over
 
 
+def test_slots_that_cannot_copy_end_one_text(monkeypatch):
+    slots = Recited(count=2)
+    scheduler = Scheduler(slots)
+    first = Drawn([1, 2, 3, 4])
+    run(scheduler, first)
+    monkeypatch.setattr(slots, "copy", lambda *asked: 1 / 0)
+    branch, other = Drawn([1, 2, 9]), Drawn([7])
+    run(scheduler, branch, other)
+    assert branch.finish == "error" and "ZeroDivisionError" in branch.pieces[-1].error
+    assert other.ids == alone([7], other.sampling)
+    assert scheduler.keeper.free == {0, 1}
+
+
+def test_log_probabilities_are_those_of_the_model():
+    """Before the penalty for repeated tokens, and before temperature."""
+    drawn = Drawn([1, 2], logprobs=0, repetition=5.0, temperature=0.5, max_new=3)
+    run(Scheduler(Recited()), drawn)
+    told = [token for piece in drawn.pieces for token in piece.tokens]
+    for i, token in enumerate(told):
+        wanted = logits_after([1, 2, *drawn.ids[:i]]).double().log_softmax(-1)
+        assert token.logp == pytest.approx(float(wanted[token.id])) and token.best == ()
+
+
 def test_logits_that_are_no_numbers_end_one_text(monkeypatch):
     slots = Recited(count=2)
     right = logits_after
