@@ -37,7 +37,8 @@ docs: $(VENV)/.docs ## the site, for reading offline: build/site/index.html
 	@rm -rf build/site build/site-source
 	@$(BIN)/python docs/site/assemble.py build/site-source
 	@PYTHONPATH=. $(BIN)/python -m sphinx -q -W --keep-going -b html build/site-source build/site
-	@echo "open build/site/index.html"
+	@$(BIN)/regard story --out build/site/story.html --docs docs
+	@echo "open build/site/index.html, or build/site/story.html"
 
 bench: $(READY) ## measure speed side by side with peers
 	@for file in benchmarks/[a-z]*.py; do \
