@@ -46,7 +46,7 @@ def write_texts(
     encoded = [_encode(writer, prompt) for prompt in prompts]
     readable = [ids for ids in encoded if isinstance(ids, list)]
     if sampling.seed is None:
-        sampling = replace(sampling, seed=secrets.randbits(63))
+        sampling = replace(sampling, seed=secrets.randbits(32))
     count = max(1, len(readable) * sampling.samples)
     longest = max(map(len, readable), default=1) + sampling.max_new
     limit = getattr(writer.model, "limit", None)

@@ -16,7 +16,7 @@ from regard.serving.api_error import ApiError
 MOST_TEXTS = 64  # of one request: prompts × n
 MOST_STOPS, LONGEST_STOP = 16, 1000  # stop texts, and characters of one
 MOST_TOKENS = 1 << 20  # of max_tokens; how many there can be, the context says
-MOST_SEED = 1 << 63
+LARGEST_SEED = 1 << 32
 PART = "text"  # the type of a part of a message
 COMPLETION_TOKENS = 16  # that OpenAI writes if it is not told how many
 
@@ -244,7 +244,7 @@ def _choices(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The options of Sampling."""
     found: dict[str, Any] = {
         "temperature": _number(fields, "temperature", 0, 2, 1.0),
-        "seed": _whole(fields, "seed", -MOST_SEED, MOST_SEED - 1) if "seed" in fields else None,
+        "seed": _seed(fields),
         "repetition": _number(fields, "repetition_penalty", 0.01, 100, 1.0),
     }
     top_p, min_p = _number(fields, "top_p", 0, 1, 1.0), _number(fields, "min_p", 0, 1, 0.0)
@@ -257,6 +257,14 @@ def _choices(fields: Mapping[str, Any]) -> dict[str, Any]:
     if "top_k" in fields:
         found["top_k"] = _whole(fields, "top_k", 1, MOST_TOKENS)
     return found
+
+
+def _seed(fields: Mapping[str, Any]) -> int | None:
+    """As OpenAI, 64 bits; of a large one 32 bits count, which are as good."""
+    if "seed" not in fields:
+        return None
+    seed = _whole(fields, "seed", -(2**63), 2**63 - 1)
+    return seed if abs(seed) < LARGEST_SEED else abs(seed) % LARGEST_SEED
 
 
 def _stops(given: Any) -> tuple[str, ...]:

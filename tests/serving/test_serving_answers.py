@@ -307,6 +307,11 @@ def test_what_asks_for_nothing_may_be_there(echo):
     check_answer(ask(echo[1], body={**BODY, **both}), [200])
 
 
+@pytest.mark.parametrize("seed", [0, -1, 2**32 - 1, 2**32, -(2**40), 2**63 - 1, -(2**63)])
+def test_any_seed_of_64_bits(echo, seed):
+    check_answer(ask(echo[1], body={**BODY, "seed": seed}), [200])
+
+
 def test_without_a_template_there_is_no_chat():
     writer, scheduler, _ = echo_server()
     from dataclasses import replace

@@ -298,3 +298,6 @@ def test_prompts_of_a_file(run_folder, capsys):
     assert main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--samples", "2", *how]) == 0
     told = capsys.readouterr().out
     assert f"── 1 ──\nThe{found[0]['text']}\n" in told and told.count("──\nThe") == 4
+    assert (
+        main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--max-new", "2"]) == 0
+    )  # any seed
