@@ -31,6 +31,7 @@ MENU = {
         "docs/autoencoder.md",
         "docs/world.md",
         "docs/pretrained.md",
+        "docs/serve.md",
     ],
     "Check, look, compare": [
         "docs/check.md",
