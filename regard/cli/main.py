@@ -8,7 +8,7 @@ import sys
 from regard.cli import compare, pretrained, verify
 from regard.cli.commands import COMMANDS, help_for
 from regard.cli.memory import limit_memory, out_of_memory
-from regard.cli.threads import wait_passively
+from regard.cli.threads import speak_once, wait_passively
 from regard.errors import RegardError, did_you_mean
 
 # their imports offer them
@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:  # the process is this command and nothing else
         limit_memory()
         wait_passively()
+        speak_once()
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -43,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BaseException as error:  # extensions written in Rust panic with what is no Exception
         if debug:
             raise
+        if getattr(error, "told", False):  # by another process
+            return 2
         print(f"regard: {_one_line(error, words[0] if words else '')}", file=sys.stderr)
         return 2
 

@@ -54,6 +54,12 @@ class TrainConfig:
     device: str = "auto"  # auto: an accelerator if there is one
     # threads of the processor; None: all, or with a budget in minutes one if steps are faster with it
     threads: int | None = None
+    # train with so many processes on this machine, each on its slice of the batch; None: one, or as many as torchrun
+    # started
+    processes: int | None = None
+    # ddp: every process has all weights; fsdp: each has a part of them; auto: fsdp if they would not fit otherwise
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"
+    timeout: float = 10.0  # minutes after which a process that does not answer is given up
     tensorboard: bool = False  # also write TensorBoard events
     # keep a few examples of the test (or validation) split in the run, for its report and for regard look
     examples: bool = True
@@ -62,9 +68,11 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        check_positive(self, "batch", "accumulate", "save_minutes")
+        check_positive(self, "batch", "accumulate", "save_minutes", "timeout")
         optional = ("minutes", "steps", "lr", "adam_lr", "clip", "evaluate_every", "patience", "save_every")
-        check_positive(self, *(name for name in (*optional, "threads") if getattr(self, name) is not None))
+        check_positive(
+            self, *(name for name in (*optional, "threads", "processes") if getattr(self, name) is not None)
+        )
         for name, low, high in (
             ("weight_decay", 0, None),
             ("warmup", 0, None),

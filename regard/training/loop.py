@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from itertools import islice
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import Batch, Source
+from regard.data.batch import Source
 from regard.errors import RegardError
 from regard.runs.best import LAST, rank
 from regard.runs.environment import environment
@@ -35,7 +34,7 @@ from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
 from regard.training.settle_budget import settle_budget
 from regard.training.step import Stepper
-from regard.training.stop import Stop
+from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
 from regard.training.threads import own_threads
 from regard.training.timekeeper import Timekeeper, time_evaluation
@@ -46,6 +45,9 @@ MAY_CHANGE = (
     "save_minutes",
     "save_every",
     "threads",
+    "processes",
+    "parallel",
+    "timeout",
     "tensorboard",
     "provenance",
     "examples",
@@ -55,10 +57,6 @@ READ_EVERY = 16  # steps between two readings of losses from a device that would
 
 class NotANumber(RegardError):
     """The loss, or a weight, is NaN or infinite."""
-
-
-class Stopped(Exception):
-    """An evaluation was stopped before its end."""
 
 
 def fit(
@@ -97,7 +95,9 @@ def fit(
                 after.enter_context(recomputing(model))
             if config.compile:
                 after.enter_context(compiled(model))
-            return training.go()
+            ended = training.go()
+            training.stepper.end()
+            return ended
         except BaseException as error:
             training.tell("failed", error)
             raise
@@ -286,7 +286,8 @@ class Training:
         began = time.perf_counter()
         try:
             with self.stepper.judging():
-                measures = keep_finite(self.stepper.measure(self._validation()))
+                stride = 1 if self.plan is None else self.plan.stride
+                measures = keep_finite(self.stepper.evaluate(stride, self.stop.check))
         except Stopped:
             return
         now = self.facts
@@ -318,13 +319,6 @@ class Training:
             self._save()
         if self.timekeeper is not None:
             self.timekeeper.look = time.perf_counter() - began
-
-    def _validation(self) -> Iterator[Batch]:
-        stride = 1 if self.plan is None else self.plan.stride
-        for batch in islice(self.stepper.source.validation(), 0, None, stride):
-            if self.stop.wished:
-                raise Stopped
-            yield batch.to(self.stepper.device)
 
     def _make_plan(self, keeper: Timekeeper) -> None:
         """Turn the minutes that are left into steps, and save the plan."""

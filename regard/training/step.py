@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -102,12 +103,18 @@ class Stepper:
         finally:
             self.model.train()
 
-    def measure(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """All measures of an evaluation; none without batches."""
-        found = self.task.measure(self.model, batches)
+    def evaluate(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
+        """All measures on one of `stride` batches of the validation split; none without batches. check: called
+        before each batch, and may raise"""
+        found = self.task.measure(self.model, self._validation(stride, check))
         if not found:
             return found
         return found | self.judge()
+
+    def _validation(self, stride: int, check: Callable[[], None]) -> Iterator[Batch]:
+        for batch in islice(self.source.validation(), 0, None, stride):
+            check()
+            yield batch.to(self.device)
 
     def judge(self) -> dict[str, float]:
         """Measures of whole answers, of a task that has them."""
@@ -121,6 +128,9 @@ class Stepper:
         if self.half:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
+
+    def end(self) -> None:
+        """No step follows."""
 
     # ── keeping and going on
 
@@ -153,10 +163,16 @@ class Stepper:
             self.task.load(self.model, carried)  # type: ignore[attr-defined]
 
 
-def seed_all(seed: int, step: int, device: torch.device) -> None:
+def step_seed(seed: int, step: int, rank: int = 0) -> int:
+    """The number that a step's random numbers follow from. rank: of a process that draws its own"""
+    words = f"{seed} {step} {rank}" if rank else f"{seed} {step}"
+    return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
+
+
+def seed_all(seed: int, step: int, device: torch.device, rank: int = 0) -> None:
     """Dropout, what a task hides, what a Dataset draws: everything random in a step follows from (seed,
     step)."""
-    number = int.from_bytes(hashlib.blake2b(f"{seed} {step}".encode(), digest_size=8).digest(), "little")
+    number = step_seed(seed, step, rank)
     # torch.manual_seed would tell absent GPUs, too, and remember it forever
     torch.default_generator.manual_seed(number)
     if device.type != "cpu":
