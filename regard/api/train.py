@@ -121,7 +121,8 @@ def train(
         together.join(settings.train)
         place, again = together.choose_place(recipe, out)
         if again:
-            return resume_run(Run.open(place), settings, given=given, **how)
+            run = Run.open(place)
+            return resume_run(run, apply_settings(settings_of(run), wanted), given=given, **how)
         return repeat.train_settings(found, settings, out=place, start=origin, given=given, **how)
 
 

@@ -186,6 +186,7 @@ def train_as_asked(
         together.join(settings.train)
         folder, again = together.choose_place(recipe.name, out)
         if again:  # torchrun has started all processes again
+            settings = options.read_settings(recipe, settings_of(Run.open(folder)), words, program)
             return training.resume_run(Run.open(folder), settings, **how)
         return repeat.train_settings(recipe, settings, out=folder, start=origin, **how)
 

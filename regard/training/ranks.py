@@ -135,10 +135,10 @@ class Ranks:
             )
         if waited >= 0.9 * self.timeout:
             return LostRank(
-                f"{names} did not answer for {waited:.0f} seconds; look at what it does there, then go on with "
-                "--resume; a longer --train.timeout waits longer"
+                f"{names} did not answer for {waited:.0f} seconds; look at what it does there, then {_next()}; a "
+                "longer --train.timeout waits longer"
             )
-        return LostRank(f"{names} ended without a word (killed, or out of memory?); go on with --resume")
+        return LostRank(f"{names} ended without a word (killed, or out of memory?); {_next()}")
 
     def _missing(self) -> list[int]:
         """Ranks that do not say within a moment that they noticed something, too."""
@@ -202,6 +202,13 @@ def current_ranks() -> Ranks | None:
 def restarts() -> int:
     """How often torchrun has started this process again."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def _next() -> str:
+    """What happens, or is to be done, after a process was lost."""
+    if restarts() < int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")):
+        return "torchrun starts all processes again, from the last checkpoint"
+    return "go on with --resume"
 
 
 def started_by_torchrun() -> bool:
