@@ -27,9 +27,11 @@ from regard.training.ranks import (
     Ranks,
     current_ranks,
     join_ranks,
+    memory_of_rank,
     restarts,
     started_by_torchrun,
 )
+from regard.training.sharded import ShardedStepper, choose_parallel
 from regard.training.step import Stepper
 
 T = TypeVar("T")
@@ -119,7 +121,7 @@ def telling_errors() -> Iterator[None]:
         if ranks is None:
             raise
         message = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, RegardError | OSError):
+        if isinstance(error, Exception):
             ranks.shared.set("told", "1")  # to start again would not help
         if not ranks.say_error(message):
             raise RankError(message) from error
@@ -154,6 +156,9 @@ def make_stepper(job_stepper: Any, recipe: str) -> Callable[..., Stepper]:
         )
 
     def make(model: Any, task: Any, source: Any, config: TrainConfig) -> Stepper:
+        size = sum(parameter.numel() for parameter in model.parameters())
+        if choose_parallel(config, size, memory_of_rank(ranks)) == "fsdp":
+            return ShardedStepper(model, task, source, config, ranks)
         return DistributedStepper(model, task, source, config, ranks)
 
     return make

@@ -35,7 +35,9 @@ from regard.training.sync_batch_norm import SyncedNorms
 from regard.training.tasks import Task, as_task
 from regard.training.threads import use_threads
 
-END, GRADIENTS, MOVE, EVALUATE, SPREAD = range(5)  # what rank 0 may tell the others to do
+END, GRADIENTS, MOVE, EVALUATE, SPREAD, GATHER, FINITE, SAVE, FULL, LOAD = range(
+    10
+)  # what rank 0 may tell the others to do
 
 
 class LossOf(nn.Module):
@@ -113,6 +115,16 @@ class DistributedStepper(Stepper):
 
     # ── what all do
 
+    def own_judging(self) -> AbstractContextManager[None]:
+        return Stepper.judging(self)
+
+    def release(self) -> None:
+        """Give up what only evaluations need."""
+
+    def obey(self, what: int) -> None:
+        """Do what only some kinds of steppers are told to."""
+        raise RegardError(f"rank 0 told rank {self.ranks.rank} to do {what}, which is unknown here")
+
     def own_spread(self) -> None:
         self._spread_due = False
         state = {**dict(self.model.state_dict()), **self.optimiser.tensors()}
@@ -136,7 +148,9 @@ class DistributedStepper(Stepper):
             size += whole.size
         total = sum(sums[1:], sums[0])
         if count > 1:
-            torch._foreach_mul_(self.optimiser.gradients(), _above_zero(sums[0][1]) / _above_zero(total[1]))
+            torch._foreach_mul_(
+                self.optimiser.gradients(), float(_above_zero(sums[0][1]) / _above_zero(total[1]))
+            )
         return (total[0] / _above_zero(total[1])).float(), size
 
     def _backward(self, mine: Slice, before: list[Tensor]) -> Tensor:
@@ -233,14 +247,17 @@ def follow(
             if what == END:
                 return
             if what == GRADIENTS:
+                stepper.release()
                 stepper.own_gradients(int(step))
             elif what == MOVE:
                 Stepper.move(stepper, int(step), done)
             elif what == SPREAD:
                 stepper.own_spread()
             elif what == EVALUATE:
-                with stepper.judging(), _quietly():
+                with stepper.own_judging(), _quietly():
                     stepper.own_evaluation(int(stride), lambda: None)
+            else:
+                stepper.obey(int(what))
 
 
 def refuse_carried(task: Task) -> None:

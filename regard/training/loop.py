@@ -373,7 +373,7 @@ class Training:
             raise NotANumber(f"a weight is not a number after step {self.facts.step}; {self._advice()}")
         self.metrics.flush(sync=True)
         self._seconds()
-        made = self.checkpoints.save(self.facts.step, self.stepper.tensors(), asdict(self.facts))
+        made = self.checkpoints.save(self.facts.step, self.stepper.write_state, asdict(self.facts))
         if self.facts.best_step in (made.step, None):
             self._publish(made)
         self.saved = time.perf_counter()

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
 from regard.errors import RegardError
+from regard.machine import memory_of_machine
 
 ORDER = 5  # numbers in an order of rank 0
 GRACE = 2.0  # seconds that the others have to say that they are waiting, too
@@ -264,6 +265,13 @@ def leave_ranks() -> None:
     if _joined is not None:
         _joined = None
         dist.destroy_process_group()
+
+
+def memory_of_rank(ranks: Ranks) -> int:
+    """Bytes that this process may use: its GPU's, or its share of the machine's."""
+    if dist.get_backend() != "gloo" and torch.cuda.is_available():
+        return int(torch.cuda.get_device_properties(ranks.local).total_memory)
+    return memory_of_machine() // int(os.environ.get("LOCAL_WORLD_SIZE", ranks.world))
 
 
 def choose_device(name: str, ranks: Ranks) -> str:

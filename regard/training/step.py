@@ -7,12 +7,14 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard import files
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
@@ -38,12 +40,20 @@ class Stepper:
     def __init__(self, model: nn.Module, task: Task, source: Source, config: TrainConfig) -> None:
         self.device = pick_device(config.device)
         self.half = pick_half(config.precision, self.device)
-        self.model, self.task, self.source, self.config = model.to(self.device), task, source, config
-        self.optimiser = optimisers.make(model, config)
+        self.task, self.source, self.config = task, source, config
+        self.model = self.place(model.to(self.device))
+        self.optimiser = self.make_optimiser()
         if config.average is None:
             self.average = None
         else:
             self.average = Average(model, config.average)
+
+    def place(self, model: nn.Module) -> nn.Module:
+        """The model as it is trained: as it is."""
+        return model
+
+    def make_optimiser(self) -> optimisers.Optimiser:
+        return optimisers.make(self.model, self.config)
 
     def gradients(self, step: int) -> tuple[Tensor, int]:
         """Compute the gradients of a step; returns its mean loss and the number of tokens."""
@@ -137,6 +147,11 @@ class Stepper:
     def finite(self) -> bool:
         """Are all weights numbers?"""
         return all(bool(p.detach().isfinite().all()) for p in self.model.parameters())
+
+    def write_state(self, folder: Path) -> None:
+        """Write everything that a step changes into a new folder."""
+        for name, tensors in self.tensors().items():
+            files.write_tensors(folder / f"{name}.safetensors", tensors)
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything that a step changes, by the name of its file."""
