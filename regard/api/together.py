@@ -89,18 +89,20 @@ def choose_place(recipe: str, out: Place | None) -> tuple[Place, bool]:
             return place, True
         check_free(place)  # before any work on data
         return place, False
+    ranks.trainings += 1
+    key = f"place/{ranks.trainings}"
     if not ranks.leads:
-        found = json.loads(ranks.wait("place").decode())
+        found = json.loads(ranks.wait(key).decode())
         return found["place"], bool(found["again"])
-    if ranks.restart and ranks.shared.check(["place"]):
-        place = ranks.shared.get("place").decode()
+    if ranks.restart and ranks.shared.check([key]):
+        place = ranks.shared.get(key).decode()
     else:
         place = os.fspath(new_run_path(recipe) if out is None else out)
     again = bool(ranks.restart) and Run.exists(place)
     if not again:
         check_free(place)
-    ranks.shared.set("place", os.fspath(place))
-    ranks.store.set("place", json.dumps({"place": os.fspath(place), "again": again}))
+    ranks.shared.set(key, os.fspath(place))
+    ranks.store.set(key, json.dumps({"place": os.fspath(place), "again": again}))
     return place, again
 
 
@@ -135,7 +137,8 @@ def one_after_another(work: Callable[[], T]) -> T:
     ranks = current_ranks()
     if ranks is None:
         return work()
-    key = f"prepared/{socket.gethostname()}"
+    ranks.prepared += 1
+    key = f"prepared/{socket.gethostname()}/{ranks.prepared}"
     if ranks.local:
         ranks.wait(key)
     found = work()

@@ -7,6 +7,7 @@ batch and keeps those of its own rows. So two processes learn exactly what one w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from regard.attention.dropout import apply_dropout, draw_kept
 from regard.nn.drop_path import Runs, draw_rows, draw_rows_of
 
 SHAPED = {torch.rand, torch.randn}  # called with a shape
+LIKE = {torch.rand_like: torch.rand, torch.randn_like: torch.randn}
 DROPOUTS = {torch.dropout, torch.nn.functional.dropout}
 OWN = 1_000_003  # apart from the seeds of others
 
@@ -35,6 +37,12 @@ class GlobalDraws(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in SHAPED and kwargs.get("generator") is None:
             return self._draw(func, _shape(args, kwargs), _but_shape(kwargs))
+        if func in LIKE:
+            return self._draw(LIKE[func], list(args[0].shape), _like(args[0], kwargs))
+        if func is torch.randint and kwargs.get("generator") is None:
+            *limits, shape = args if "size" not in kwargs else (*args, kwargs["size"])
+            draw = partial(_draw_integers, limits)
+            return self._draw(draw, list(shape), _but_shape(kwargs))
         if func is apply_dropout:
             return self._drop(*args, **kwargs)
         if func is draw_rows_of:
@@ -105,6 +113,17 @@ class GlobalDraws(TorchFunctionMode):
         last = first + len(x)
         mine = [(max(run.start, first), min(run.stop, last)) for run in draw_rows(total, drop_path)]
         return tuple(slice(start - first, stop - first) for start, stop in mine if start < stop)
+
+
+def _draw_integers(limits: Sequence[int], *shape: Any, **how: Any) -> Tensor:
+    size = [] if shape == ((),) else [*shape]
+    return torch.randint(*limits, size, **how)
+
+
+def _like(x: Tensor, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """As this tensor, unless something else is asked for."""
+    given = {name: value for name, value in kwargs.items() if value is not None}
+    return {"dtype": x.dtype, "device": x.device} | given
 
 
 def _shape(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[int]:

@@ -50,6 +50,8 @@ class Ranks:
     store: Any  # small values that all can read
     shared: Any  # the same, kept when torchrun starts all again
     timeout: float  # seconds
+    trainings: int = 0  # that this process has begun
+    prepared: int = 0  # for which it has read the data
 
     @property
     def leads(self) -> bool:

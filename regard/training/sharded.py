@@ -75,6 +75,8 @@ class ShardedStepper(DistributedStepper):
         else:
             policy = MixedPrecisionPolicy()
         for block in blocks(model):
+            if isinstance(block, nn.ModuleList | nn.ModuleDict):
+                continue  # they have no forward; the rest takes them
             fully_shard(block, mp_policy=policy)
         fully_shard(model, mp_policy=policy)
         return model

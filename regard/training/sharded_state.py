@@ -6,6 +6,7 @@ torch.distributed.checkpoint itself has a pickle in it, which is never read here
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ def read_shards(folder: Path) -> dict[str, Tensor]:
         name: torch.empty(about.size, dtype=about.properties.dtype)  # type: ignore[union-attr]
         for name, about in known.items()
     }
-    load(found, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # (that one process reads is meant)
+        load(found, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
     return found
 
 
