@@ -115,9 +115,10 @@ class GlobalDraws(TorchFunctionMode):
         return tuple(slice(start - first, stop - first) for start, stop in mine if start < stop)
 
 
-def _draw_integers(limits: Sequence[int], *shape: Any, **how: Any) -> Tensor:
+def _draw_integers(limits: Sequence[Any], *shape: Any, **how: Any) -> Tensor:
     size = [] if shape == ((),) else [*shape]
-    return torch.randint(*limits, size, **how)
+    found: Tensor = torch.randint(*limits, size, **how)  # type: ignore[call-overload]
+    return found
 
 
 def _like(x: Tensor, kwargs: Mapping[str, Any]) -> dict[str, Any]:
