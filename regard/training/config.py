@@ -48,6 +48,8 @@ class TrainConfig:
     patience: int | None = None
     save_minutes: float = 5.0  # minutes between checkpoints; better weights are saved at once
     save_every: int | None = None  # steps between checkpoints instead
+    # write checkpoints beside the training, from a copy in memory: it goes on sooner and needs that memory
+    save_beside: bool = False
     # train once for each of so many seeds, from `seed` on, and give mean and standard deviation; None: once
     seeds: int | None = None
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU

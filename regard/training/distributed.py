@@ -35,8 +35,8 @@ from regard.training.sync_batch_norm import SyncedNorms
 from regard.training.tasks import Task, as_task
 from regard.training.threads import use_threads
 
-END, GRADIENTS, MOVE, EVALUATE, SPREAD, GATHER, FINITE, SAVE, FULL, LOAD = range(
-    10
+END, GRADIENTS, MOVE, EVALUATE, SPREAD, GATHER, FINITE, SAVE, FULL, LOAD, COPY = range(
+    11
 )  # what rank 0 may tell the others to do
 
 
@@ -117,6 +117,9 @@ class DistributedStepper(Stepper):
 
     def own_judging(self) -> AbstractContextManager[None]:
         return Stepper.judging(self)
+
+    def finish(self) -> None:
+        """Nothing more is told."""
 
     def release(self) -> None:
         """Give up what only evaluations need."""
@@ -245,6 +248,7 @@ def follow(
             if threads:
                 use_threads(int(threads))
             if what == END:
+                stepper.finish()
                 return
             if what == GRADIENTS:
                 stepper.release()

@@ -7,7 +7,8 @@ samples use the whole weights, which each process gathers for as long as they ta
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,13 @@ from regard.errors import RegardError
 from regard.training import optimisers
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainConfig
-from regard.training.distributed import FINITE, FULL, GATHER, LOAD, SAVE, DistributedStepper, LossOf
+from regard.training.distributed import COPY, FINITE, FULL, GATHER, LOAD, SAVE, DistributedStepper, LossOf
 from regard.training.ranks import Ranks
 from regard.training.recompute import blocks
 from regard.training.rules import local
 from regard.training.sharded_muon import ShardedMuon
 from regard.training.sharded_state import write_shards
-from regard.training.step import Stepper
+from regard.training.step import Stepper, copy_tensors
 from regard.training.tasks import Task
 
 BYTES = 16  # of a parameter in training: weight, gradient and two moments in float32
@@ -62,6 +63,8 @@ class ShardedStepper(DistributedStepper):
         for p in self.whole.parameters():
             p.data = p.data.new_empty(0)
         super().__init__(model, task, source, config, ranks)
+        self.beside: Any = None  # the group of processes for checkpoints beside the training
+        self.thread: threading.Thread | None = None
         self._spread_due = False  # each process has made the same weights by the seed
 
     def place(self, model: nn.Module) -> nn.Module:
@@ -103,6 +106,8 @@ class ShardedStepper(DistributedStepper):
             self.own_finite()
         elif what == SAVE:
             self.own_write()
+        elif what == COPY:
+            self._follow_copy()
         elif what == FULL:
             self.own_tensors()
         elif what == LOAD:
@@ -166,6 +171,38 @@ class ShardedStepper(DistributedStepper):
             write_shards(folder / "model", dict(self.model.state_dict()))
             write_shards(folder / "optimiser", self.optimiser.tensors())
             dist.barrier()
+
+    def copy_state(self, folder: Path) -> Callable[[Path], None]:
+        self.ranks.store.set("folder", str(folder.absolute()))
+        self.ranks.tell((COPY,))
+        return self.own_copy()
+
+    def own_copy(self) -> Callable[[Path], None]:
+        """A function that writes what this process has now. The processes talk about it in a group of their own, so
+        that it does not get between their other words."""
+        if self.beside is None:
+            self.beside = dist.new_group(backend="gloo")
+        parts = {"model": dict(self.model.state_dict()), "optimiser": self.optimiser.tensors()}
+        copies = {name: copy_tensors(part) for name, part in parts.items()}
+
+        def write(place: Path) -> None:
+            for name, part in copies.items():
+                write_shards(place / name, part, self.beside)
+            dist.barrier(self.beside)
+
+        return write
+
+    def _follow_copy(self) -> None:
+        """Write beside the training what rank 0 writes, too."""
+        if self.thread is not None:
+            self.thread.join()
+        folder, write = Path(self.ranks.store.get("folder").decode()), self.own_copy()
+        self.thread = threading.Thread(target=write, args=(folder,), name="checkpoint", daemon=True)
+        self.thread.start()
+
+    def finish(self) -> None:
+        if self.thread is not None:
+            self.thread.join()
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything, gathered."""

@@ -17,8 +17,8 @@ from torch import Tensor
 from regard.errors import RegardError
 
 
-def write_shards(folder: Path, tensors: Mapping[str, Tensor]) -> None:
-    """All processes write, each its own file."""
+def write_shards(folder: Path, tensors: Mapping[str, Tensor], group: Any = None) -> None:
+    """All processes write, each its own file. group: of processes, that talk about it; None: that of all"""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -31,7 +31,8 @@ def write_shards(folder: Path, tensors: Mapping[str, Tensor]) -> None:
         place = own.data_ptr() if own.numel() else id(own)
         state[name] = x.clone() if place in seen else x  # two names of one tensor
         seen.add(place)
-    save(state, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
+    writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    save(state, storage_writer=writer, process_group=group)
 
 
 def read_shards(folder: Path) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -153,6 +153,16 @@ class Stepper:
         for name, tensors in self.tensors().items():
             files.write_tensors(folder / f"{name}.safetensors", tensors)
 
+    def copy_state(self, folder: Path) -> Callable[[Path], None]:
+        """A function that writes the state as it is now, later. folder: where it will be written"""
+        copies = {name: copy_tensors(tensors) for name, tensors in self.tensors().items()}
+
+        def write(place: Path) -> None:
+            for name, tensors in copies.items():
+                files.write_tensors(place / f"{name}.safetensors", tensors)
+
+        return write
+
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything that a step changes, by the name of its file."""
         found = {"model": dict(self.model.state_dict()), "optimiser": self.optimiser.tensors()}
@@ -176,6 +186,11 @@ class Stepper:
         if checkpoint.has("task"):
             carried = {name: x.to(self.device) for name, x in checkpoint.tensors("task").items()}
             self.task.load(self.model, carried)  # type: ignore[attr-defined]
+
+
+def copy_tensors(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values in other memory."""
+    return {name: x.detach().clone() for name, x in tensors.items()}
 
 
 def step_seed(seed: int, step: int, rank: int = 0) -> int:

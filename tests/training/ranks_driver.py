@@ -17,7 +17,7 @@ from regard.training import ranks as ranks_module
 from regard.training.muon import Muon
 from tests.training.distributed_cases import CASES, train_case
 
-SHARDED = {"train.parallel": "fsdp", "train.average": None}
+SHARDED = {"train.parallel": "fsdp", "train.save_beside": True, "train.average": None}
 
 
 def losses_of(run):
