@@ -78,7 +78,7 @@ class Batch:
 @runtime_checkable
 class Source(Protocol):
     """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but
-    the step."""
+    the step. A source whose batches cannot be cut into rows for several processes says why in `whole`."""
 
     def batch(self, step: int) -> Batch:
         """The training batch of step 0, 1, 2, ..."""

@@ -97,7 +97,7 @@ class Muon(Rule):
             m, n = parameter.shape[0] // parts, parameter.numel() // parameter.shape[0]
             shapes[m, n, parameter.dtype, parameter.device].append((parameter, update.reshape(parts, m, n)))
         for (m, n, dtype, device), pairs in shapes.items():
-            stack = torch.cat([update for _, update in pairs]).to(_working(dtype, device))  # k m n
+            stack = torch.cat([update for _, update in pairs]).to(working_dtype(dtype, device))  # k m n
             made = orthogonalise(stack).to(dtype).split([len(update) for _, update in pairs])
             changes = [
                 each.reshape(parameter.shape) for (parameter, _), each in zip(pairs, made, strict=True)
@@ -107,7 +107,7 @@ class Muon(Rule):
             )
 
 
-def _working(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+def working_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """bfloat16 where it is twice as fast, and never on a processor without bfloat16 units."""
     if device.type == "cpu":
         half = CPU_MULTIPLIES[torch.bfloat16]

@@ -12,6 +12,7 @@ from torch import nn
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
+from regard.data.progress import Note
 from regard.errors import RegardError
 from regard.generation.generate import check_generates
 from regard.generation.writer import Writer
@@ -31,7 +32,7 @@ from regard.recipes.text.adopt import adopt
 from regard.recipes.text.chat_job import load_template, other_chats, prepare_chat_job
 from regard.recipes.text.chat_rows import looks_like_chats
 from regard.recipes.text.chats import ChatConfig, ChatInfo
-from regard.recipes.text.dataset import TextInfo
+from regard.recipes.text.dataset import TextInfo, make_shards
 from regard.recipes.text.defaults import (
     MODELS,
     TASKS,
@@ -53,7 +54,9 @@ from regard.recipes.text.labelled import looks_labelled
 from regard.recipes.text.many_texts import write_many
 from regard.recipes.text.predict import predict
 from regard.recipes.text.run_reader import RunTextReader
+from regard.recipes.text.shards import ShardOptions
 from regard.runs.load import load_model
+from regard.runs.locations import cache_folder
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
@@ -159,6 +162,14 @@ class TextRecipe(Recipe):
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         return settings_class_of(config)
+
+    shard_options = ShardOptions
+
+    def write_shards(self, options: Any, note: Note | None = None) -> str:
+        about = make_shards(options, cache=cache_folder(), note=note)
+        each = f"{about['bytes'] / about['tokens']:.2f} bytes a token"
+        count = format_count(len(about["shards"]), "shards")
+        return f"{options.out}: {about['tokens']:,} tokens in {count}, {each}"
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
         refuse_compiled_memory(settings)

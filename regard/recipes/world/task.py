@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.models.world_model import WorldModel
-from regard.training.tasks import Count
+from regard.training.sums import Count
 
 SEEN = 0.75  # share of the rows that each head learns from, so that heads differ where little is known
 
