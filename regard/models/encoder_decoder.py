@@ -16,6 +16,7 @@ from regard.models.caches import Caches
 from regard.models.checks import check_heads, check_position, check_whole
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
+from regard.models.experts import OPTIONS as OPTIONS_OF_EXPERTS
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.sequence_model import (
     POSITIONS,
@@ -42,10 +43,18 @@ class EncoderDecoderConfig(Seq2SeqConfig):
     base: float = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
-    # activation inside the MLP
-    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] = "relu2"
-    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
+    # activation inside the MLP; experts: many MLPs, of which each token passes a few
+    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
+    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
+    # chosen for each expert
     hidden: int | None = None
+    # what experts are: None: 8 of them, 2 for each token, relu2 inside; only with mlp experts (see docs/experts.md)
+    experts: int | None = None  # how many there are
+    chosen: int | None = None  # how many of them each token passes
+    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None  # activation inside
+    # softmax over the scores of the chosen experts or of all; None: chosen, and all where one is chosen
+    gate: Literal["chosen", "all"] | None = None
+    balance: float | None = None  # weight of the loss that gives all experts work; None: 0.01, 0: no such loss
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     embedding_norm: bool = False  # a norm after embedding and position
@@ -69,6 +78,7 @@ class EncoderDecoderConfig(Seq2SeqConfig):
         """The config of the encoder or of the decoder alone."""
         names = (
             *("context", "dim", "heads", "kv_heads", "position", "bias", "base", "norm", "placement", "mlp"),
+            *OPTIONS_OF_EXPERTS,
             *("hidden", "qk_norm", "offset", "dropout", "embedding_norm", "embedding_scale", "zero_start"),
         )
         return cls(vocab=vocab, depth=depth, **{name: getattr(self, name) for name in names})

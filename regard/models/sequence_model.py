@@ -41,6 +41,7 @@ from regard.models.checks import (
     check_position,
     check_whole,
 )
+from regard.models.experts import check_experts, make_mlp_of
 from regard.models.memory import OnlyShapes
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
@@ -83,10 +84,18 @@ class SequenceConfig:
     eps: float | None = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
     # where the norms are in a block; parallel: attention and MLP read the same tokens, as in GPT-NeoX
     placement: Literal["pre", "post", "deepnorm", "parallel"] = "pre"
-    # activation inside the MLP
-    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] = "relu2"
-    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
+    # activation inside the MLP; experts: many MLPs, of which each token passes a few
+    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
+    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
+    # chosen for each expert
     hidden: int | None = None
+    # what experts are: None: 8 of them, 2 for each token, relu2 inside; only with mlp experts (see docs/experts.md)
+    experts: int | None = None  # how many there are
+    chosen: int | None = None  # how many of them each token passes
+    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None  # activation inside
+    # softmax over the scores of the chosen experts or of all; None: chosen, and all where one is chosen
+    gate: Literal["chosen", "all"] | None = None
+    balance: float | None = None  # weight of the loss that gives all experts work; None: 0.01, 0: no such loss
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     # which of them have one; usual: all or none, as offset says; attention, mlp and all: in swiglu, too
@@ -142,6 +151,7 @@ class SequenceConfig:
         check_dropout(self)
         check_position(self, POSITIONS)
         check_attention(self)
+        check_experts(self)
 
     @property
     def channels(self) -> int:
@@ -211,8 +221,7 @@ def make_stack(
         placement=config.placement,
         across=across,
         memory_dim=memory_dim,
-        mlp=config.mlp,
-        hidden=config.hidden,
+        mlp=make_mlp_of(config),
         qk_norm=config.qk_norm,
         dropout=config.dropout,
         approximate=make_approximation(config),
