@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -17,6 +17,7 @@ from regard.models.checks import check_heads, check_position, check_whole
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
 from regard.models.experts import OPTIONS as OPTIONS_OF_EXPERTS
+from regard.models.experts import check_experts, promises_of_experts
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.sequence_model import (
     POSITIONS,
@@ -26,6 +27,7 @@ from regard.models.sequence_model import (
 )
 from regard.shapes import expect
 from regard.symmetry.groups import Group
+from regard.symmetry.roles import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,7 @@ class EncoderDecoderConfig(Seq2SeqConfig):
             raise RegardError(
                 f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
             )
+        check_experts(self)
         check_position(self.side(EncoderConfig, self.vocab, self.depth), POSITIONS)
 
     def side(self, cls: type[SequenceConfig], vocab: int, depth: int) -> Any:
@@ -152,6 +155,11 @@ class EncoderDecoder(Seq2Seq):
     @property
     def keeps(self) -> Group:
         return self.mask.keeps & self.decoder.keeps
+
+    @property
+    def roles(self) -> Roles:
+        found = super().roles
+        return replace(found, promises={**found.promises, **promises_of_experts(self.config)})
 
     @classmethod
     def tiny_config(cls) -> dict[str, Any]:

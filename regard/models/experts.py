@@ -58,3 +58,10 @@ def make_mlp_of(config: Any) -> Callable[[], nn.Module]:
         balance=option(config, "balance"),
         dropout=config.dropout,
     )
+
+
+def promises_of_experts(config: Any) -> dict[str, str]:
+    """What a model with experts cannot promise: a rounding may send a token to another expert."""
+    if config.mlp == "experts":
+        return {"precision": "not promised"}
+    return {}

@@ -41,7 +41,7 @@ from regard.models.checks import (
     check_position,
     check_whole,
 )
-from regard.models.experts import check_experts, make_mlp_of
+from regard.models.experts import check_experts, make_mlp_of, promises_of_experts
 from regard.models.memory import OnlyShapes
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
@@ -326,6 +326,7 @@ class SequenceModel(nn.Module):
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         promises = {"reordering": "holds", "causality": "holds" if self.config.causal else "not promised"}
+        promises |= promises_of_experts(self.config)
         if hides_far_tokens(self.config):
             # what is lost by this alone is lost only from a length on
             for law, group in (("permutation", Permutations()), ("shift", Shifts())):
