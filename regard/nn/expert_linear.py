@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.linear import map_rows, suits
+
 ALIGNED = 16  # bytes, of which every row of x and of a weight must be a multiple for torch's grouped product
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -44,7 +46,7 @@ def multiply_groups(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
 
 
 def _multiply(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
-    if not _fits(x, weight):
+    if not _fits(x, weight) or _loop_is_faster(x, weight):
         return loop_over_groups(x, weight, ends)
     y = F.grouped_mm(x, weight.mT, offs=ends)
     if y.requires_grad:
@@ -54,7 +56,8 @@ def _multiply(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
 
 def loop_over_groups(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """The same, one expert after another: the definition."""
-    return torch.cat([F.linear(x[rows], weight[e]) for e, rows in enumerate(_groups(ends))])
+    sizes = [rows.stop - rows.start for rows in _groups(ends)]
+    return torch.cat([map_rows(*pair) for pair in zip(x.split(sizes), weight.unbind(), strict=True)])
 
 
 def _groups(ends: Tensor) -> list[slice]:
@@ -68,6 +71,12 @@ def _fits(x: Tensor, weight: Tensor) -> bool:
         return False
     sizes = (weight.shape[1] * x.element_size(), weight.shape[2] * x.element_size())
     return len(x) > 0 and all(size % ALIGNED == 0 for size in sizes)
+
+
+def _loop_is_faster(x: Tensor, weight: Tensor) -> bool:
+    """Are groups so large that the library which `map_rows` takes is worth a loop? torch's grouped product takes the
+    other one."""
+    return suits(x[: len(x) // len(weight)], weight[0])
 
 
 # ── compiled: an operator that a compiler does not look into, because it knows no grouped product of float32

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from regard.attention.dropout import Dropout
 from regard.errors import RegardError
@@ -158,10 +159,11 @@ class Experts(nn.Module):
         tokens = x.reshape(-1, self.dim)
         chosen = routing.chosen.reshape(-1, self.chosen)
         order, inverse, ends = sort_by_expert(chosen, self.up.experts)
-        rows: Tensor = Rows.apply(tokens, order, inverse, self.chosen)  # (t k) d
-        out: Tensor = Rows.apply(self._each(rows, ends), inverse, order, 1)
-        gates = routing.gates.reshape(-1, self.chosen, 1).to(out.dtype)
-        return (out.view(-1, self.chosen, self.dim) * gates).sum(1).view(x.shape)
+        rows: Tensor = Spread.apply(tokens, order, inverse, self.chosen)  # (t k) d
+        made = self._each(rows, ends)
+        gates = routing.gates.reshape(-1, self.chosen).to(made.dtype)
+        out: Tensor = Combine.apply(made, gates, order, inverse)
+        return out.view(x.shape)
 
     def _each(self, rows: Tensor, ends: Tensor) -> Tensor:
         """What each expert makes of its rows.   r d, ends e -> r d"""
@@ -221,29 +223,55 @@ def sort_by_expert(chosen: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor
     return order, inverse, ends.to(torch.int32)
 
 
-class Rows(torch.autograd.Function):
-    """Row i of the result is x[order[i] // times]: each row of x comes `times` times, in any order. Its gradient is
-    gathered by the inverse order, and not added row by row.   t d -> (t times) d"""
+class Spread(torch.autograd.Function):
+    """Row i of the result is x[order[i] // k]: each row of x comes k times, sorted by expert.   t d -> (t k) d
+
+    Its gradient is gathered by the inverse order, and not added row by row.
+    """
 
     @staticmethod
-    def forward(x: Tensor, order: Tensor, inverse: Tensor, times: int) -> Tensor:
-        return x.index_select(0, order if times == 1 else order // times)
+    def forward(x: Tensor, order: Tensor, inverse: Tensor, k: int) -> Tensor:
+        return x.index_select(0, order // k)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, order, inverse, ctx.times = inputs
-        ctx.save_for_backward(order, inverse)
+        _, _, inverse, ctx.k = inputs
+        ctx.save_for_backward(inverse)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        order, inverse = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient of a gradient
-            back: Tensor = Rows.apply(grad, inverse, order, 1)
-        else:
-            back = grad.index_select(0, inverse)
-        if ctx.times > 1:
-            back = back.view(-1, ctx.times, back.shape[-1]).sum(1)
-        return back, None, None, None
+        (inverse,) = ctx.saved_tensors
+        return _sum_rows(grad, inverse.view(-1, ctx.k)), None, None, None
+
+
+class Combine(torch.autograd.Function):
+    """Row i of the result is Σ_j gates[i, j] · y[inverse[i, j]]: what the chosen experts made of a token, added up.
+    y (t k) d, gates t k -> t d"""
+
+    @staticmethod
+    def forward(y: Tensor, gates: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        return _sum_rows(y, inverse.view_as(gates), gates)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        y, gates, order, inverse = ctx.saved_tensors
+        spread = grad.index_select(0, order // gates.shape[1])  # (t k) d
+        for_gates = (spread * y).sum(-1).index_select(0, inverse).view_as(gates)
+        for_y = spread.mul_(gates.flatten().index_select(0, order)[:, None])
+        return for_y, for_gates, None, None
+
+
+def _sum_rows(x: Tensor, rows: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_j weights[i, j] · x[rows[i, j]], without the rows in between.   r d, t k -> t d"""
+    if not len(rows):
+        return x.new_zeros(0, x.shape[-1])
+    return F.embedding_bag(rows, x, mode="sum", per_sample_weights=weights)
 
 
 @contextmanager
