@@ -11,6 +11,7 @@ The row of translation is in benchmarks/translation.py (--only 'Multi30k transfo
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 from collections.abc import Callable
@@ -82,7 +83,9 @@ def measure_speed(seconds: float) -> None:
             dense, experts = MLP(width, activation="relu2", bias=False).to(dtype), Experts(width).to(dtype)
             x, gradient = torch.randn(2, 1, TOKENS, width, dtype=dtype).unbind()
             x.requires_grad_(True)
-            work = {each: forward_and_back(layer, x, gradient) for each, layer in (("d", dense), ("e", experts))}
+            work = {
+                each: forward_and_back(layer, x, gradient) for each, layer in (("d", dense), ("e", experts))
+            }
             found = take_turns(work, seconds=seconds)
             rows.append([f"layer of {width}, {name}", *_speeds(found, TOKENS)])
     found = take_turns({"d": step_of("relu2"), "e": step_of("experts")}, seconds=2 * seconds)
@@ -122,7 +125,7 @@ def run_contest(name: str, seed: int, asked: argparse.Namespace) -> dict[str, An
         "steps": steps[-1]["step"],
         "speed": statistics.median(
             later["tokens"] / max(later["seconds"] - before["seconds"], 1e-9)
-            for before, later in zip(steps, steps[1:], strict=False)
+            for before, later in itertools.pairwise(steps)
         ),
         "parameters": sum(p.numel() for p in model.parameters()),
         "active": count_active(model),
@@ -144,9 +147,21 @@ def measure_text(asked: argparse.Namespace) -> None:
             done.append(found)
             with file.open("a") as log:
                 log.write(json.dumps(found) + "\n")
-    rows = [_row(name, [each for each in done if each["name"] == name and each["budget"] == budget]) for name in CONTESTS]
+    rows = [
+        _row(name, [each for each in done if each["name"] == name and each["budget"] == budget])
+        for name in CONTESTS
+    ]
     text = table(
-        ["model", "parameters", "a token passes", "validation loss", "steps", "tokens/s", "busiest expert", "seeds"],
+        [
+            "model",
+            "parameters",
+            "a token passes",
+            "validation loss",
+            "steps",
+            "tokens/s",
+            "busiest expert",
+            "seeds",
+        ],
         [row for row in rows if row],
     )
     print(text)

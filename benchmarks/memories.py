@@ -108,9 +108,7 @@ def accuracy_of(logits: Tensor, answer: Tensor) -> float:
     return float((logits.argmax(-1) == answer).float().mean())
 
 
-def learn(
-    model: Reader, make: Callable[[int, torch.Generator], Asked], steps: int, seed: int
-) -> None:
+def learn(model: Reader, make: Callable[[int, torch.Generator], Asked], steps: int, seed: int) -> None:
     """Adam, with a rate that falls to 0."""
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     draw = torch.Generator().manual_seed(1000 + seed)
@@ -176,7 +174,9 @@ def train_recall(steps: int, seed: int) -> str:
                 row.append(f"{accuracy_of(model(asked.x), asked.answer):.1%}")
         rows.append([name, *row])
         print(" ".join(rows[-1]), flush=True)
-    rows.append(["the best that counts of symbols allow", *(f"{_by_counts(length):.1%}" for length in LENGTHS)])
+    rows.append(
+        ["the best that counts of symbols allow", *(f"{_by_counts(length):.1%}" for length in LENGTHS)]
+    )
     return table(["memory", *(f"{length} tokens" for length in LENGTHS)], rows)
 
 
@@ -200,8 +200,8 @@ def main() -> None:
         text = train_gates(asked.steps, asked.seed)
         title = "Memories: do gates attend to everyone?"
         said = (
-            f"{command}: {SHORTEST} to {LENGTH} tokens of {SYMBOLS} symbols, one seed. Tokens that are attended to: the exponential of the "
-            "entropy of the weights, divided by their sum."
+            f"{command}: {SHORTEST} to {LENGTH} tokens of {SYMBOLS} symbols, one seed. Tokens that "
+            "are attended to: the exponential of the entropy of the weights, divided by their sum."
         )
     else:
         text = train_recall(asked.steps, asked.seed)

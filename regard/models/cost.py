@@ -115,7 +115,9 @@ def _blocks(model: SequenceModel, keys: int) -> float:
     """Operations of all blocks for one token."""
     stack, config = model.stack, model.config
     dim = config.heads * config.channels  # of all heads
-    maps = sum(2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear | ExpertLinear))
+    maps = sum(
+        2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear | ExpertLinear)
+    )
     maps -= sum(2 * layer.idle_parameters for _, layer in find_experts(stack))
     tables = 0
     for i in range(len(stack.blocks)):

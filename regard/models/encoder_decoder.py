@@ -53,10 +53,14 @@ class EncoderDecoderConfig(Seq2SeqConfig):
     # what experts are: None: 8 of them, 2 for each token, relu2 inside; only with mlp experts (see docs/experts.md)
     experts: int | None = None  # how many there are
     chosen: int | None = None  # how many of them each token passes
-    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None  # activation inside
+    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = (
+        None  # activation inside
+    )
     # softmax over the scores of the chosen experts or of all; None: chosen, and all where one is chosen
     gate: Literal["chosen", "all"] | None = None
-    balance: float | None = None  # weight of the loss that gives all experts work; None: 0.01, 0: no such loss
+    balance: float | None = (
+        None  # weight of the loss that gives all experts work; None: 0.01, 0: no such loss
+    )
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     embedding_norm: bool = False  # a norm after embedding and position

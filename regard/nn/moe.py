@@ -32,7 +32,7 @@ class Routing(NamedTuple):
     gates: Tensor  # ... k, how much each counts
     real: Tensor | None  # bool ..., False for padding; None: all are real
 
-    def count(self) -> Tensor:
+    def hits(self) -> Tensor:
         """How often each expert was chosen by real tokens.   e"""
         experts = self.scores.shape[-1]
         hits = F.one_hot(self.chosen, experts).sum(-2)  # ... e
@@ -53,7 +53,7 @@ class Routing(NamedTuple):
             real = self.real[..., None]
             kept = shares.masked_fill(~real, 0).flatten(0, -2).sum(0)
             mean = kept / real.sum().clamp(min=1)
-        hits = self.count().to(mean.dtype)
+        hits = self.hits().to(mean.dtype)
         return len(hits) * (hits / hits.sum().clamp(min=1) * mean).sum()
 
 
@@ -280,7 +280,9 @@ def hear_routes(model: nn.Module, tell: Callable[[str, Experts, Routing], None])
     handles = []
     for name, layer in find_experts(model):
 
-        def hook(route: nn.Module, given: Any, routing: Routing, name: str = name, layer: Any = layer) -> None:
+        def hook(
+            route: nn.Module, given: Any, routing: Routing, name: str = name, layer: Any = layer
+        ) -> None:
             tell(name, layer, routing)
 
         handles.append(layer.route.register_forward_hook(hook))

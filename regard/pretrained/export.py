@@ -23,7 +23,12 @@ from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.hugging_face import to_hugging_face
 
-IN_TRAINING = ("dropout", "drop_path", "zero_start", "balance")  # options that change nothing when a model is used
+IN_TRAINING = (
+    "dropout",
+    "drop_path",
+    "zero_start",
+    "balance",
+)  # options that change nothing when a model is used
 
 
 def export(

@@ -57,7 +57,8 @@ def names(config: DecoderConfig) -> Names:
         rows.append(row(f"{theirs}.gate.weight", f"{ours}.route.router.weight"))
         for name, their_name in MAPS.items():
             stacks[f"{ours}.{name}.weight"] = tuple(
-                f"{theirs}.experts.{number}.{their_name}.weight" for number in range(option(config, "experts"))
+                f"{theirs}.experts.{number}.{their_name}.weight"
+                for number in range(option(config, "experts"))
             )
     return replace(dense, rows=tuple(rows), stacks=stacks)
 

@@ -167,7 +167,9 @@ class Names:
     @property
     def theirs(self) -> set[str]:
         """All names of theirs that a model needs."""
-        return {each.theirs for each in self.rows} | {name for names in self.stacks.values() for name in names}
+        return {each.theirs for each in self.rows} | {
+            name for names in self.stacks.values() for name in names
+        }
 
     def read(self, theirs: Mapping[str, Tensor], where: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Our tensors by name, and what was left out."""
@@ -200,7 +202,9 @@ class Names:
         for name, parts in self.stacks.items():
             shapes = {tuple(found[part].shape) for part in parts}
             if len(shapes) > 1:
-                raise RegardError(f"{where}: {parts[0]} and those beside it differ in shape: {sorted(shapes)}")
+                raise RegardError(
+                    f"{where}: {parts[0]} and those beside it differ in shape: {sorted(shapes)}"
+                )
             ours[name] = torch.stack([found[part] for part in parts])
         return ours, tuple(sorted(allowed))
 

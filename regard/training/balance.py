@@ -33,9 +33,9 @@ class Balance:
         if torch.is_grad_enabled():
             self.heard.append((layer.balance, routing))
         elif name in self.counts:
-            self.counts[name] = self.counts[name] + routing.count()
+            self.counts[name] = self.counts[name] + routing.hits()
         else:
-            self.counts[name] = routing.count()
+            self.counts[name] = routing.hits()
 
     def begin(self) -> None:
         """Forget what was heard before, such as blocks that were computed again for their gradients."""

@@ -40,7 +40,7 @@ def test_it_shows_the_experts_that_each_token_chose():
     for layer, true in zip(found["layers"], states, strict=True):
         assert layer["chosen"] == true.chosen[0].tolist()
         torch.testing.assert_close(torch.tensor(layer["gates"]), true.gates[0], atol=1e-3, rtol=1e-2)
-        torch.testing.assert_close(torch.tensor(layer["load"]), true.count() / 18.0, atol=1e-3, rtol=1e-2)
+        torch.testing.assert_close(torch.tensor(layer["load"]), true.hits() / 18.0, atol=1e-3, rtol=1e-2)
         assert layer["experts"] == 4 and layer["validation"] is None
 
 

@@ -363,7 +363,10 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
         (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": "swiglu"}),
         (decoder, {"position": "concatenated", "tied": True, "offset": True}),
         (decoder, {"bias": "relative", "ngrams": 3}),
-        (decoder, {"mlp": "experts", "experts": 5, "hidden": 10}),  # (a width that torch's counter can follow)
+        (
+            decoder,
+            {"mlp": "experts", "experts": 5, "hidden": 10},
+        ),  # (a width that torch's counter can follow)
         (decoder, {"mlp": "experts", "chosen": 1, "expert": "swiglu", "hidden": 10}),
         (encoder, {"position": "learned"}),
         (encoder, {"classes": 7, "pool": "attention"}),

@@ -97,7 +97,7 @@ def test_all_tokens_may_choose_the_same_experts():
     x = torch.rand(4, 50, 16)
     torch.testing.assert_close(layer(x), by_definition(layer, x))
     routing = layer.route(x)
-    assert routing.count().tolist() == [200, 200, 0, 0, 0, 0, 0, 0]
+    assert routing.hits().tolist() == [200, 200, 0, 0, 0, 0, 0, 0]
 
 
 def routing_of(scores, k=1, real=None):
@@ -121,16 +121,16 @@ def test_padding_does_not_count():
         given = scores.masked_fill(~real[..., None], padding)
         padded = routing_of(given, k=2, real=real)
         torch.testing.assert_close(padded.balance(), alone.balance())
-        assert padded.count().tolist() == alone.count().tolist()
+        assert padded.hits().tolist() == alone.hits().tolist()
     none = routing_of(scores, k=2, real=torch.zeros_like(real))
-    assert none.balance().item() == 0 and none.count().sum() == 0
+    assert none.balance().item() == 0 and none.hits().sum() == 0
 
 
 def test_the_balance_takes_work_from_the_busiest():
     layer, x = make(balance=0.1), torch.rand(2, 30, 16)
     with torch.no_grad():
         layer.route.router.weight[3] += 0.5
-    busy = int(layer.route(x).count().argmax())
+    busy = int(layer.route(x).hits().argmax())
     before = layer.route(x).scores.softmax(-1)[..., busy].mean()
     layer.route(x).balance().backward()
     with torch.no_grad():
@@ -159,7 +159,9 @@ def test_active_parameters_are_those_of_the_chosen():
     layer = make(experts=8, chosen=2)
     each = 2 * 16 * layer.hidden
     assert count_active(layer) == 2 * each + 8 * 16
-    assert say_parameters(layer) == f"{8 * each + 128:,} parameters, of which a token passes {2 * each + 128:,}"
+    assert (
+        say_parameters(layer) == f"{8 * each + 128:,} parameters, of which a token passes {2 * each + 128:,}"
+    )
     assert say_parameters(nn.Linear(3, 3)) == "12 parameters"
 
 

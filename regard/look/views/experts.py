@@ -56,7 +56,7 @@ def _layer(name: str, routing: Routing, streams: Streams, load: list[float] | No
     """The first example of the batch."""
     chosen, gates = routing.chosen[0], routing.gates[0]
     first = Routing(routing.scores[:1], routing.chosen[:1], routing.gates[:1], None)
-    counts = first.count()
+    counts = first.hits()
     several = len(streams.given.streams) > 1
     return {
         "name": name,
