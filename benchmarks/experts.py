@@ -123,6 +123,7 @@ def run_contest(name: str, seed: int, asked: argparse.Namespace) -> dict[str, An
         "loss": min(each["loss"] for each in looks),
         "busiest": looks[-1].get("busiest expert"),
         "steps": steps[-1]["step"],
+        "finished": run.config.steps is None or steps[-1]["step"] >= run.config.steps,
         "speed": statistics.median(
             later["tokens"] / max(later["seconds"] - before["seconds"], 1e-9)
             for before, later in itertools.pairwise(steps)
@@ -144,6 +145,9 @@ def measure_text(asked: argparse.Namespace) -> None:
             if asked.only is not None and name not in asked.only:
                 continue
             found = run_contest(name, seed, asked) | {"seed": seed}
+            if not found["finished"]:
+                print(f"{name} was stopped after {found['steps']} steps; the same command goes on")
+                continue
             done.append(found)
             with file.open("a") as log:
                 log.write(json.dumps(found) + "\n")
