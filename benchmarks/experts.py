@@ -111,6 +111,8 @@ def run_contest(name: str, seed: int, asked: argparse.Namespace) -> dict[str, An
         run = regard.train("text", resume=True, out=out, report=False)
     else:
         options = SMALL | CONTESTS[name] | {"train.seed": seed, "data.seed": 0}
+        if asked.minutes is None:
+            options["train.evaluate_every"] = max(1, asked.steps // 3)
         how = {"steps": asked.steps} if asked.minutes is None else {"minutes": asked.minutes}
         run = regard.train("text", data=asked.data, out=out, options=options, report=False, **how)
     events = list(run.metrics())
@@ -207,7 +209,7 @@ def main() -> None:
     speed.add_argument("--seconds", type=float, default=3.0)
     text = parts.add_parser("text")
     text.add_argument("data", help="a text file")
-    text.add_argument("--steps", type=int, default=300)
+    text.add_argument("--steps", type=int, default=300, help="the same for all: equal active compute")
     text.add_argument("--minutes", type=float, help="a budget in minutes; it replaces steps")
     text.add_argument("--seeds", type=int, default=1)
     text.add_argument("--only", nargs="+", help="names of models")

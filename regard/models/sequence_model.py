@@ -89,17 +89,16 @@ class SequenceConfig:
     # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
     # chosen for each expert
     hidden: int | None = None
-    # what experts are: None: 8 of them, 2 for each token, relu2 inside; only with mlp experts (see docs/experts.md)
-    experts: int | None = None  # how many there are
-    chosen: int | None = None  # how many of them each token passes
-    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = (
-        None  # activation inside
-    )
-    # softmax over the scores of the chosen experts or of all; None: chosen, and all where one is chosen
+    # mlp experts: how many there are; None: 8
+    experts: int | None = None
+    # mlp experts: how many of them each token passes; None: 2
+    chosen: int | None = None
+    # mlp experts: activation inside each of them; None: relu2
+    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None
+    # mlp experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
     gate: Literal["chosen", "all"] | None = None
-    balance: float | None = (
-        None  # weight of the loss that gives all experts work; None: 0.01, 0: no such loss
-    )
+    # mlp experts: weight of the loss that gives all of them work; None: 0.01, 0: no such loss
+    balance: float | None = None
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     # which of them have one; usual: all or none, as offset says; attention, mlp and all: in swiglu, too
