@@ -159,6 +159,16 @@ def all_of(settings: Iterable[Setting], workers: int) -> dict[Setting, Outcome]:
     return seen
 
 
+def count_parameters(kind: str, depth: int) -> int:
+    return sum(p.numel() for p in Network(KINDS[kind], depth).parameters())
+
+
+def parameters_table() -> str:
+    """A dense layer reads all before it, so its matrices grow with depth, and their sum with the square of it."""
+    rows = [[str(depth), *(f"{count_parameters(kind, depth):,}" for kind in KINDS)] for depth in DEPTHS]
+    return table(["parameters at so many layers", *KINDS], rows)
+
+
 def errors_of(seen: dict[Setting, Outcome], kind: str, depth: int) -> list[float]:
     """Of all seeds, the smallest first."""
     return sorted(
@@ -238,7 +248,8 @@ def main() -> None:
             ["gradient, last layer", *(f"{starts[k].gradients[-1]:.2g}" for k in KINDS)],
         ],
     )
-    print(errors, norms, sep="\n\n")
+    sizes = parameters_table()
+    print(errors, sizes, norms, sep="\n\n")
     draw(seen, HERE / "identity.png")
     note = (
         f"`python benchmarks/identity.py --steps {arguments.steps} --rate {arguments.rate:g} --seeds {arguments.seeds}`: mean "
@@ -247,7 +258,7 @@ def main() -> None:
         "*outside*: norm(z + f(z)). Activations are root mean squares of what a layer "
         "gives, gradients those of its matrix. Picture: `identity.png`.\n\n"
     )
-    keep(HERE / "results.md", "The identity question", f"{note}{errors}\n\n{norms}\n")
+    keep(HERE / "results.md", "The identity question", f"{note}{errors}\n\n{sizes}\n\n{norms}\n")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ CONTESTS = (
     Contest("Multi30k", "gru, general", "gru", {}, 5),
     Contest("Multi30k", "conv", "conv", {}, 5),
     Contest("Multi30k", "transformer, small", "transformer", SMALL, 5),
+    Contest("Multi30k", "transformer, experts", "transformer", {"model.mlp": "experts"}, 5),
     Contest("reverse", "lstm, general", "lstm", {}, 1),
     Contest("reverse", "lstm, no attention", "lstm", {"model.score": "none"}, 1),
     Contest("reverse", "transformer", "transformer", {}, 1),

@@ -238,6 +238,10 @@ _CATEGORIES: dict[str, Category] = {
                 "rmsnorm": ("norm:RMSNorm", "root mean square 1 over the width, then scale"),
                 "mlp": ("mlp:MLP", "two linear maps with a nonlinearity between, each token alone"),
                 "swiglu": ("mlp:SwiGLU", "an MLP whose inner channels are gated by silu"),
+                "experts": (
+                    "moe:Experts",
+                    "many MLPs, of which each token passes a few; no token is dropped",
+                ),
                 "lora": ("lora:LoRA", "a linear map that stays, and a small one beside it that learns"),
             },
         ),

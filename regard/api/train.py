@@ -22,6 +22,7 @@ from regard.errors import RegardError
 from regard.look import report as reports
 from regard.look.plot import curves
 from regard.models.registered import registered_name
+from regard.nn.moe import say_parameters
 from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
 from regard.recipes.job import DataContext, Job
 from regard.recipes.same_data import check_same_data
@@ -232,10 +233,9 @@ def _fit(
     resume: bool,
 ) -> Run:
     """The training, and the files at its end."""
-    size = sum(parameter.numel() for parameter in model.parameters())
     with beginning as run, exclusive_lock(run.state):
         job.keep(run)
-        tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {size:,} parameters")
+        tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
         how: dict[str, Any] = {
             "resume": resume,
             "observers": observers,

@@ -23,6 +23,7 @@ from regard.look.views.confusion import ConfusionView
 from regard.look.views.contribution import ContributionView
 from regard.look.views.embeddings import EmbeddingsView
 from regard.look.views.evidence import EvidenceView
+from regard.look.views.experts import ExpertsView
 from regard.look.views.filters import FiltersView
 from regard.look.views.history import AboutView, CurvesView, SamplesView, best_scores
 from regard.look.views.laws import LawsView
@@ -38,6 +39,7 @@ T = TypeVar("T")
 COMMON: tuple[View, ...] = (
     OutcomeView(),
     AttentionView(),
+    ExpertsView(),
     ClassesView(),
     EvidenceView(),
     ContributionView(),

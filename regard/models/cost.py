@@ -13,6 +13,8 @@ from regard.attention.biases import Relative
 from regard.models.attentions import option, window_of
 from regard.models.seq2seq import Seq2Seq
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel
+from regard.nn.expert_linear import ExpertLinear
+from regard.nn.moe import count_active, find_experts
 from regard.nn.pool import AttentionPool
 
 
@@ -24,7 +26,7 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
     them. A token costs 2 for each weight of a linear map it passes, and 4·dim in each block for each token it
     attends to: as is usual, a causal mask counts as if it hid nothing, a window counts as it is wide.
     Training costs three times as much: the gradient is as much work again for the weights, and again for what
-    they were applied to.
+    they were applied to. A token passes few of several experts: `active` are the parameters that it passes at most.
     """
     config: SequenceConfig = model.config
     if context is None:
@@ -34,6 +36,7 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
     bytes_each = parameters[0].element_size()
     return {
         "parameters": sum(p.numel() for p in parameters),
+        "active": count_active(model),
         "bytes": sum(p.numel() * p.element_size() for p in parameters),
         "forward_flops": forward,
         "training_flops": 3 * forward,
@@ -56,6 +59,7 @@ def cost_of_pair(model: Seq2Seq, source: int, target: int) -> dict[str, int]:
     parameters = list(model.parameters())
     return {
         "parameters": sum(p.numel() for p in parameters),
+        "active": count_active(model),
         "bytes": sum(p.numel() * p.element_size() for p in parameters),
         "forward_flops": forward,
         "training_flops": 3 * forward,
@@ -111,7 +115,10 @@ def _blocks(model: SequenceModel, keys: int) -> float:
     """Operations of all blocks for one token."""
     stack, config = model.stack, model.config
     dim = config.heads * config.channels  # of all heads
-    maps = sum(2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear))
+    maps = sum(
+        2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear | ExpertLinear)
+    )
+    maps -= sum(2 * layer.idle_parameters for _, layer in find_experts(stack))
     tables = 0
     for i in range(len(stack.blocks)):
         bias = stack.bias_of(i)

@@ -47,8 +47,10 @@ class EncoderConfig(SequenceConfig):
         if self.classes is not None:
             check_whole(self, "classes")
         check_from_zero(self, "token_types")
-        if self.head == "transform" and self.mlp == "swiglu":
-            raise RegardError("head='transform' has one activation, and mlp='swiglu' is none; use mlp='gelu'")
+        if self.head == "transform" and self.mlp in ("swiglu", "experts"):
+            raise RegardError(
+                f"head='transform' has one activation, and mlp='{self.mlp}' is none; use mlp='gelu'"
+            )
 
 
 POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -16,6 +16,8 @@ from regard.models.caches import Caches
 from regard.models.checks import check_heads, check_position, check_whole
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
+from regard.models.experts import OPTIONS as OPTIONS_OF_EXPERTS
+from regard.models.experts import check_experts, promises_of_experts
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.sequence_model import (
     POSITIONS,
@@ -25,6 +27,7 @@ from regard.models.sequence_model import (
 )
 from regard.shapes import expect
 from regard.symmetry.groups import Group
+from regard.symmetry.roles import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +45,21 @@ class EncoderDecoderConfig(Seq2SeqConfig):
     base: float = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
-    # activation inside the MLP
-    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] = "relu2"
-    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
+    # activation inside the MLP; experts: many MLPs, of which each token passes a few
+    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
+    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
+    # chosen for each expert
     hidden: int | None = None
+    # mlp experts: how many there are; None: 8
+    experts: int | None = None
+    # mlp experts: how many of them each token passes; None: 2
+    chosen: int | None = None
+    # mlp experts: activation inside each of them; None: relu2
+    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None
+    # mlp experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
+    gate: Literal["chosen", "all"] | None = None
+    # mlp experts: weight of the loss that gives all of them work; None: 0.01, 0: no such loss
+    balance: float | None = None
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     embedding_norm: bool = False  # a norm after embedding and position
@@ -63,12 +77,14 @@ class EncoderDecoderConfig(Seq2SeqConfig):
             raise RegardError(
                 f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
             )
+        check_experts(self)
         check_position(self.side(EncoderConfig, self.vocab, self.depth), POSITIONS)
 
     def side(self, cls: type[SequenceConfig], vocab: int, depth: int) -> Any:
         """The config of the encoder or of the decoder alone."""
         names = (
             *("context", "dim", "heads", "kv_heads", "position", "bias", "base", "norm", "placement", "mlp"),
+            *OPTIONS_OF_EXPERTS,
             *("hidden", "qk_norm", "offset", "dropout", "embedding_norm", "embedding_scale", "zero_start"),
         )
         return cls(vocab=vocab, depth=depth, **{name: getattr(self, name) for name in names})
@@ -142,6 +158,11 @@ class EncoderDecoder(Seq2Seq):
     @property
     def keeps(self) -> Group:
         return self.mask.keeps & self.decoder.keeps
+
+    @property
+    def roles(self) -> Roles:
+        found = super().roles
+        return replace(found, promises={**found.promises, **promises_of_experts(self.config)})
 
     @classmethod
     def tiny_config(cls) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from regard.attention.masks import Order
 from regard.errors import RegardError
 from regard.models.caches import Caches, step_with_caches
 from regard.models.checks import build_seeded
+from regard.models.experts import promises_of_experts
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts
@@ -159,7 +160,9 @@ class PermutationLM(SequenceModel):
     @property
     def roles(self) -> Roles:
         return replace(
-            super().roles, promises={"reordering": "holds", "causality": "holds"}, step=step_with_caches
+            super().roles,
+            promises={"reordering": "holds", "causality": "holds"} | promises_of_experts(self.config),
+            step=step_with_caches,
         )
 
     @classmethod

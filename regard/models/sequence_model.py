@@ -41,6 +41,7 @@ from regard.models.checks import (
     check_position,
     check_whole,
 )
+from regard.models.experts import check_experts, make_mlp_of, promises_of_experts
 from regard.models.memory import OnlyShapes
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
@@ -83,10 +84,21 @@ class SequenceConfig:
     eps: float | None = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
     # where the norms are in a block; parallel: attention and MLP read the same tokens, as in GPT-NeoX
     placement: Literal["pre", "post", "deepnorm", "parallel"] = "pre"
-    # activation inside the MLP
-    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] = "relu2"
-    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
+    # activation inside the MLP; experts: many MLPs, of which each token passes a few
+    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
+    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
+    # chosen for each expert
     hidden: int | None = None
+    # mlp experts: how many there are; None: 8
+    experts: int | None = None
+    # mlp experts: how many of them each token passes; None: 2
+    chosen: int | None = None
+    # mlp experts: activation inside each of them; None: relu2
+    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None
+    # mlp experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
+    gate: Literal["chosen", "all"] | None = None
+    # mlp experts: weight of the loss that gives all of them work; None: 0.01, 0: no such loss
+    balance: float | None = None
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     # which of them have one; usual: all or none, as offset says; attention, mlp and all: in swiglu, too
@@ -142,6 +154,7 @@ class SequenceConfig:
         check_dropout(self)
         check_position(self, POSITIONS)
         check_attention(self)
+        check_experts(self)
 
     @property
     def channels(self) -> int:
@@ -211,8 +224,7 @@ def make_stack(
         placement=config.placement,
         across=across,
         memory_dim=memory_dim,
-        mlp=config.mlp,
-        hidden=config.hidden,
+        mlp=make_mlp_of(config),
         qk_norm=config.qk_norm,
         dropout=config.dropout,
         approximate=make_approximation(config),
@@ -317,6 +329,7 @@ class SequenceModel(nn.Module):
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         promises = {"reordering": "holds", "causality": "holds" if self.config.causal else "not promised"}
+        promises |= promises_of_experts(self.config)
         if hides_far_tokens(self.config):
             # what is lost by this alone is lost only from a length on
             for law, group in (("permutation", Permutations()), ("shift", Shifts())):

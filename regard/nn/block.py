@@ -19,6 +19,7 @@ from regard.errors import RegardError
 from regard.nn.attention import Attention
 from regard.nn.drop_path import depth_schedule, with_branch
 from regard.nn.mlp import make_mlp
+from regard.nn.moe import Experts
 from regard.nn.norm import NORMS
 from regard.nn.padding import zero_padding
 from regard.symmetry.groups import EVERYTHING, Group, Trivial
@@ -52,13 +53,14 @@ class Pre(nn.Module):
         apart = not self.drop_path or same_for_all(args, kwargs)
         return with_branch(x, branch, self.drop_path, training=self.training, apart=apart)
 
-    def beside(self, x: Tensor, onto: Tensor) -> Tensor:
+    def beside(self, x: Tensor, onto: Tensor, **kwargs: Any) -> Tensor:
         """onto + f(norm x): what is read is not what it is added to."""
 
         def branch(x: Tensor) -> Tensor:
-            return self.scaled(self.f(self.norm(x)))
+            return self.scaled(self.f(self.norm(x), **kwargs))
 
-        return with_branch(x, branch, self.drop_path, onto=onto, training=self.training)
+        apart = not self.drop_path or same_for_all((), kwargs)
+        return with_branch(x, branch, self.drop_path, onto=onto, training=self.training, apart=apart)
 
     def scaled(self, y: Tensor) -> Tensor:
         """What a branch adds, after its dropout and its scale."""
@@ -123,7 +125,7 @@ class Block(nn.Module):
 
     (Equations for `placement="pre"`; see Pre and Post. "parallel" is x + attend(norm x) + mlp(norm x).)
     Permutation-equivariant by itself; position, bias and
-    mask come with the call.
+    mask come with the call. `mlp` is a name of `make_mlp`, or a function that makes what looks at each token alone.
     """
 
     keeps = EVERYTHING
@@ -137,7 +139,7 @@ class Block(nn.Module):
         channels: int | None = None,
         memory_dim: int | None = None,
         qk_norm: bool = False,
-        mlp: str = "gelu",
+        mlp: str | Callable[[], nn.Module] = "gelu",
         hidden: int | None = None,
         norm: str = "layernorm",
         placement: str = "pre",
@@ -178,7 +180,9 @@ class Block(nn.Module):
         self.cross: nn.Module | None = None
         if memory_dim is not None:
             self.cross = around(Attention(dim, heads, memory_dim=memory_dim, **heads_and_more))
-        self.mlp = around(make_mlp(mlp, dim, hidden, dropout))
+        each_token = make_mlp(mlp, dim, hidden, dropout) if isinstance(mlp, str) else mlp()
+        self.routes = isinstance(each_token, Experts)
+        self.mlp = around(each_token)
 
     def forward(
         self,
@@ -191,8 +195,10 @@ class Block(nn.Module):
         """memory: b m d, or its keys and values as the cross-attention's `project` made them; b may be a part of
         the rows of x: memory i is then that of as many rows from i·rows/b on
         how: mask, bias, position, where, real, cache and asks of the self-attention (see Attention)."""
+        # experts are told which tokens are padding: only real ones count in their balance
+        more = {"real": how.get("real")} if self.routes else {}
         if self.parallel:
-            return self.mlp.beside(x, self.attention(x, **how))  # type: ignore[operator]
+            return self.mlp.beside(x, self.attention(x, **how), **more)  # type: ignore[operator]
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
@@ -200,7 +206,7 @@ class Block(nn.Module):
                     "this block has no cross-attention; make it with memory_dim= to give it a memory"
                 )
             x = self._cross(x, memory, memory_real)
-        return self.mlp(x)
+        return self.mlp(x, **more)
 
     def _cross(self, x: Tensor, memory: Tensor | tuple[Tensor, Tensor], real: Tensor | None) -> Tensor:
         """Attention to the memory. Fewer memories than rows of x are each for several rows in a row, whose tokens
@@ -292,9 +298,11 @@ class Stack(nn.Module):
         """DeepNet's start: Xavier, with gain β for values, mixing and MLPs and gain 1 for queries and
         keys."""
         for name, parameter in self.named_parameters():
-            if parameter.dim() == 2 and ".f." in name:
-                gain = 1.0 if ".to_q." in name or ".to_k." in name else beta
-                nn.init.xavier_normal_(parameter, gain=gain)
+            if ".f." not in name or parameter.dim() not in (2, 3):
+                continue
+            gain = 1.0 if ".to_q." in name or ".to_k." in name else beta
+            for matrix in parameter.detach().view(-1, *parameter.shape[-2:]):  # several of experts
+                nn.init.xavier_normal_(matrix, gain=gain)
 
     def bias_of(self, i: int) -> Bias | None:
         """The bias of block i."""

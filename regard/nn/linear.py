@@ -64,6 +64,16 @@ class Shared(nn.Module):
         return _mapped(x, self.laid.of(weight, x.numel() // x.shape[-1]), None)
 
 
+def map_rows(x: Tensor, weight: Tensor) -> Tensor:
+    """θᵀx by the faster library, without a module.   r d, o d -> r o"""
+    if not suits(x, weight):
+        return F.linear(x, weight)
+    if torch.is_grad_enabled():
+        out: Tensor = Mapped.apply(x, weight, None)
+        return out
+    return _mapped(x, weight, None)
+
+
 class Laid:
     """A weight laid out as a large product wants it: when it is first asked for, and anew after a change."""
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.expert_linear import ExpertLinear, multiply_groups
 from regard.nn.linear import Linear
 
 DOWN, UP = "lora_down", "lora_up"
@@ -36,12 +37,29 @@ class LoRA(Linear):
         return None
 
 
+class ExpertLoRA(ExpertLinear):
+    """The same for the maps of experts: a small map beside that of each.   r d, ends e -> r outputs"""
+
+    def __init__(self, of: ExpertLinear, rank: int) -> None:
+        nn.Module.__init__(self)
+        self.experts, self.inputs, self.outputs = of.experts, of.inputs, of.outputs
+        self.weight = of.weight
+        self.lora_down = nn.Parameter(torch.randn(of.experts, rank, of.inputs) / of.inputs**0.5)
+        self.lora_up = nn.Parameter(torch.zeros(of.experts, of.outputs, rank))
+
+    def forward(self, x: Tensor, ends: Tensor) -> Tensor:
+        beside = multiply_groups(multiply_groups(x, self.lora_down, ends), self.lora_up, ends)
+        return super().forward(x, ends).add(beside, alpha=ALPHA)
+
+
 def add_lora(module: nn.Module, rank: int) -> None:
-    """Put a small map beside every linear map of a module."""
+    """Put a small map beside every linear map of a module. Routers stay as they are: experts keep their tokens."""
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is Linear:
                 setattr(parent, name, LoRA(child, rank))
+            elif type(child) is ExpertLinear:
+                setattr(parent, name, ExpertLoRA(child, rank))
 
 
 def freeze_others(model: nn.Module, learns: tuple[str, ...] = ()) -> None:

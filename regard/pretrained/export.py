@@ -13,15 +13,22 @@ from regard.config import to_dict
 from regard.errors import RegardError
 from regard.models.attentions import window_of
 from regard.models.encoder import EncoderConfig
+from regard.models.experts import option
 from regard.models.sequence_model import OFFSETS, SequenceConfig
 from regard.models.vit import ViTConfig
 from regard.nn.lora import merge
+from regard.nn.moe import default_gate, default_hidden
 from regard.pretrained.families import FAMILIES
 from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.hugging_face import to_hugging_face
 
-IN_TRAINING = ("dropout", "drop_path", "zero_start")  # options that change nothing when a model is used
+IN_TRAINING = (
+    "dropout",
+    "drop_path",
+    "zero_start",
+    "balance",
+)  # options that change nothing when a model is used
 
 
 def export(
@@ -74,7 +81,7 @@ def _differences(family: Family, config: Any) -> dict[str, Any]:
 
 def _written(name: str, plain: dict[str, Any], family: Family, config: Any) -> ForeignConfig:
     """What would be written, as it would be read."""
-    names = [row.theirs for row in family.names(config).rows]
+    names = family.names(config).theirs
     whole = {"model_type": family.model_type, "architectures": [name], **plain}
     return ForeignConfig(whole, "config.json", names)
 
@@ -86,6 +93,11 @@ def canonical(config: Any) -> dict[str, Any]:
         found["eps"] = 1e-6 if found.get("norm") == "rmsnorm" else 1e-5
     if isinstance(config, SequenceConfig):
         found |= _canonical_sequence(config)
+    if getattr(config, "mlp", None) == "experts":
+        chosen, activation = option(config, "chosen"), option(config, "expert")
+        found |= {"experts": option(config, "experts"), "chosen": chosen, "expert": activation}
+        found["gate"] = config.gate or default_gate(chosen)
+        found["hidden"] = config.hidden or default_hidden(config.dim, chosen, activation)
     if found.get("hidden") is None and "hidden" in found:
         found["hidden"] = max(8, 8 * round(config.dim / 3)) if config.mlp == "swiglu" else 4 * config.dim
     if getattr(config, "position", "rotary") not in ("rotary", "sinusoidal", "concatenated"):

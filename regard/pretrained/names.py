@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -154,6 +154,7 @@ class Names:
     left_out   patterns of what a model does not need: constants, and parts of another head
     zeros      tensors that we have no part for, and which are written as zeros of these shapes
     prefix     of the body, which some files leave out
+    stacks     tensors of ours that hold several of theirs one after the other, such as those of all experts
     """
 
     rows: tuple[Row, ...]
@@ -161,20 +162,28 @@ class Names:
     left_out: tuple[str, ...] = ()
     zeros: Mapping[str, tuple[int, ...]] | None = None
     prefix: str = ""
+    stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def theirs(self) -> set[str]:
+        """All names of theirs that a model needs."""
+        return {each.theirs for each in self.rows} | {
+            name for names in self.stacks.values() for name in names
+        }
 
     def read(self, theirs: Mapping[str, Tensor], where: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Our tensors by name, and what was left out."""
         found = self._named(theirs)
-        known = {each.theirs for each in self.rows}
+        known = self.theirs
         missing = sorted(known - found.keys())
         left = [name for name in found if name not in known and name not in self.copies]
         allowed = [name for name in left if any(re.fullmatch(each, name) for each in self.left_out)]
         unknown = sorted(set(left) - set(allowed))
         if missing or unknown:
-            parts = [_list("no place for", unknown), _list("nothing for", missing)]
+            words = [_list("no place for", unknown), _list("nothing for", missing)]
             raise RegardError(
                 f"the weights of {where} are not those of its configuration: "
-                f"{'; '.join(part for part in parts if part)}"
+                f"{'; '.join(part for part in words if part)}"
             )
         for copy, of in self.copies.items():
             if copy in found and of in found and not torch.equal(found[copy], found[of]):
@@ -190,11 +199,18 @@ class Names:
                 shape = tuple(found[each.theirs].shape)
                 raise RegardError(f"{where}: {each.theirs} has a shape that does not fit: {shape}") from error
             ours |= dict(zip(each.ours, parts_of_it, strict=True))
+        for name, parts in self.stacks.items():
+            shapes = {tuple(found[part].shape) for part in parts}
+            if len(shapes) > 1:
+                raise RegardError(
+                    f"{where}: {parts[0]} and those beside it differ in shape: {sorted(shapes)}"
+                )
+            ours[name] = torch.stack([found[part] for part in parts])
         return ours, tuple(sorted(allowed))
 
     def write(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Their tensors by name."""
-        known = {name for each in self.rows for name in each.ours}
+        known = {name for each in self.rows for name in each.ours} | self.stacks.keys()
         unknown = sorted(ours.keys() - known)
         if unknown:
             raise RegardError(f"the model cannot be exported: {_list('no name for', unknown)}")
@@ -202,6 +218,8 @@ class Names:
             each.theirs: each.layout.write([ours[name] for name in each.ours]).contiguous()
             for each in self.rows
         }
+        for name, parts in self.stacks.items():
+            found |= {part: each.contiguous() for part, each in zip(parts, ours[name], strict=True)}
         for name, shape in (self.zeros or {}).items():
             found[name] = torch.zeros(shape)
         return found

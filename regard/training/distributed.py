@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.data.batch import Batch, Source
 from regard.data.slices import Slice, check_sliceable, slice_batch
 from regard.errors import RegardError
+from regard.nn.moe import find_experts
 from regard.training.checkpoint import Checkpoint
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
@@ -63,6 +64,7 @@ class DistributedStepper(Stepper):
     ) -> None:
         check_sliceable(source)
         refuse_carried(task)
+        _refuse_experts(model)
         super().__init__(model, task, source, replace(config, device=choose_device(config.device, ranks)))
         self.ranks = ranks
         self.norms = SyncedNorms(self.model)
@@ -292,3 +294,12 @@ def _unstoppable() -> Iterator[None]:
 
 def _above_zero(count: Tensor) -> Tensor:
     return torch.where(count > 0, count, torch.ones_like(count))
+
+
+def _refuse_experts(model: nn.Module) -> None:
+    """The balance of experts counts the tokens of a whole batch, and a rank sees its slice."""
+    if find_experts(model):
+        raise RegardError(
+            "a model with experts is trained by one process: their balance counts the tokens of the whole batch; leave "
+            "--train.processes out, or take another --model.mlp"
+        )

@@ -93,6 +93,7 @@ def fit(
         )
         try:
             training.prepare(resume, notes)
+            after.enter_context(training.stepper.balance.listening())
             if config.recompute:
                 after.enter_context(recomputing(model))
             if config.compile:
@@ -315,6 +316,8 @@ class Training:
         if last or rank(measures, self.keep) > rank(now.best, self.keep):
             now.best, now.best_step, now.worse = measures, now.step, 0
         self.tell("evaluated", now.step, measures)
+        if self.stepper.load_of_experts:
+            self.tell("routed", now.step, self.stepper.load_of_experts)
         if self.sample is not None:
             with self.stepper.judging():
                 text = self.sample(self.stepper.model)

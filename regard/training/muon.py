@@ -4,7 +4,7 @@ learned at the same speed."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -66,8 +66,8 @@ class Muon(Rule):
     n.
 
     Matrices of the same shape are updated together. The kernel of a convolution is read as a matrix
-    out × (in · places). `stacked` names the parameters that stack several square matrices, such as the
-    projections of nn.MultiheadAttention.
+    out × (in · places). `stacked` says of parameters that stack several matrices how many they stack: the
+    projections of nn.MultiheadAttention, or the weights of experts.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Muon(Rule):
         lr: float = 0.02,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
-        stacked: Iterable[str] = (),
+        stacked: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(parameters, lr, weight_decay, ("momentum",))
         self.momentum = momentum
-        self.stacked = {id(self.parameters[name]) for name in stacked}
+        self.stacked = {id(self.parameters[name]): parts for name, parts in (stacked or {}).items()}
 
     def move(
         self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float
@@ -90,11 +90,8 @@ class Muon(Rule):
         torch._foreach_mul_(parameters, 1 - lr * self.weight_decay)
         shapes: dict[tuple[Any, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
         for parameter, update in zip(parameters, updates, strict=True):
-            if id(parameter) in self.stacked:
-                parts = parameter.shape[0] // parameter.shape[1]
-            else:
-                parts = 1
-            m, n = parameter.shape[0] // parts, parameter.numel() // parameter.shape[0]
+            parts = self.stacked.get(id(parameter), 1)
+            m, n = matrix_shape(parameter, parts)
             shapes[m, n, parameter.dtype, parameter.device].append((parameter, update.reshape(parts, m, n)))
         for (m, n, dtype, device), pairs in shapes.items():
             stack = torch.cat([update for _, update in pairs]).to(working_dtype(dtype, device))  # k m n
@@ -105,6 +102,13 @@ class Muon(Rule):
             torch._foreach_add_(
                 [parameter for parameter, _ in pairs], changes, alpha=-lr * max(1.0, m / n) ** 0.5
             )
+
+
+def matrix_shape(parameter: Tensor, parts: int) -> tuple[int, int]:
+    """Rows and columns of each matrix of a parameter that is `parts` of them."""
+    if parts == parameter.shape[0] and parameter.dim() == 3:  # k m n
+        return parameter.shape[1], parameter.shape[2]
+    return parameter.shape[0] // parts, parameter.numel() // parameter.shape[0]
 
 
 def working_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.nn.expert_linear import ExpertLinear
 from regard.training.config import TrainConfig
 from regard.training.layer_rates import layer_rates
 from regard.training.muon import Muon
@@ -17,7 +18,7 @@ from regard.training.rules import SGD, Adam, AdamW, Rule
 # so that this is about as fast as gradient descent may be (1 and 3 learn as well).
 SPARSE_LR, SPARSE_MOMENTUM = 2.0, 0.9
 
-MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.MultiheadAttention)
+MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.MultiheadAttention, ExpertLinear)
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Split:
 
 
 def split(model: nn.Module) -> Split:
-    """Whose weights are a matrix: those of linear maps, convolutions and nn.MultiheadAttention; tables of
-    vectors are not.
+    """Whose weights are a matrix: those of linear maps, of experts, of convolutions and nn.MultiheadAttention; tables
+    of vectors are not.
 
     The body is what is repeated (inside an nn.ModuleList), or, where nothing is, all but the first and the
     last matrix. What a head shares with an embedding is an embedding. A module whose features are mostly zero
@@ -140,7 +141,7 @@ def make(model: nn.Module, config: TrainConfig, muon: type[Muon] = Muon) -> Opti
     return Optimiser(
         [
             *(
-                muon(some, lr * rate, decay, momentum, _stacked(some))
+                muon(some, lr * rate, decay, momentum, _stacked(model, some))
                 for some, rate in _by_rate(parts.body, rates)
             ),
             *(AdamW(some, adam_lr * rate, decay) for some, rate in _by_rate(parts.matrices, rates)),
@@ -150,13 +151,19 @@ def make(model: nn.Module, config: TrainConfig, muon: type[Muon] = Muon) -> Opti
     )
 
 
-def _stacked(parameters: Mapping[str, Tensor]) -> list[str]:
-    """Names of projections of nn.MultiheadAttention: several square matrices in one."""
-    return [
-        name
-        for name, p in parameters.items()
-        if name.endswith("in_proj_weight") and p.shape[0] % p.shape[1] == 0
-    ]
+def _stacked(model: nn.Module, parameters: Mapping[str, Tensor]) -> dict[str, int]:
+    """Parameters that are several matrices, and how many: projections of nn.MultiheadAttention, weights of experts."""
+    of_experts = {
+        id(p)
+        for each in model.modules()
+        if isinstance(each, ExpertLinear)
+        for p in each.parameters(recurse=False)
+    }
+    found = {name: p.shape[0] for name, p in parameters.items() if id(p) in of_experts}
+    for name, p in parameters.items():
+        if name.endswith("in_proj_weight") and p.shape[0] % p.shape[1] == 0:
+            found[name] = p.shape[0] // p.shape[1]
+    return found
 
 
 def _by_rate(

@@ -74,6 +74,9 @@ class Observer:
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None: ...
 
+    def routed(self, step: int, load: Mapping[str, list[float]]) -> None:
+        """In an evaluation, the share of all choices that fell on each expert, by the name of the layer."""
+
     def sampled(self, step: int, text: str) -> None: ...
 
     def saved(self, step: int) -> None: ...
@@ -136,6 +139,9 @@ class Metrics(Observer):
         self.step = step
         self._add("validation", **measures)
         self.flush()
+
+    def routed(self, step: int, load: Mapping[str, list[float]]) -> None:
+        self._add("experts", load=load)
 
     def noted(self, text: str) -> None:
         self._add("note", text=text)
@@ -333,6 +339,11 @@ class Board(Observer):
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
         for name, value in measures.items():
             self.writer.add_scalar(f"{name}/validation", value, step)
+
+    def routed(self, step: int, load: Mapping[str, list[float]]) -> None:
+        for layer, shares in load.items():
+            named = {f"expert {number}": share for number, share in enumerate(shares, 1)}
+            self.writer.add_scalars(f"load of experts/{layer}", named, step)
 
     def sampled(self, step: int, text: str) -> None:
         self.writer.add_text("sample", text, step)

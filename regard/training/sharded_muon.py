@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from regard.training.muon import Muon, orthogonalise, working_dtype
+from regard.training.muon import Muon, matrix_shape, orthogonalise, working_dtype
 from regard.training.rules import local
 
 
@@ -36,12 +36,12 @@ class ShardedMuon(Muon):
         torch._foreach_mul_(parameters, 1 - lr * self.weight_decay)
         for i, change in enumerate(self._orthogonalise_all(whole, list(updates))):
             parts = self._parts(whole[i])
-            m, n = whole[i].shape[0] // parts, whole[i].numel() // whole[i].shape[0]
+            m, n = matrix_shape(whole[i], parts)
             parameters[i].add_(change.to(parameters[i].dtype), alpha=-lr * max(1.0, m / n) ** 0.5)
 
     def _parts(self, p: Tensor) -> int:
-        """How many square matrices a parameter stacks."""
-        return p.shape[0] // p.shape[1] if id(p) in self.stacked else 1
+        """How many matrices a parameter stacks."""
+        return self.stacked.get(id(p), 1)
 
     def _orthogonalise_all(self, whole: list[Any], updates: list[Tensor]) -> list[Tensor]:
         """The rows that this rank has of each orthogonalised update."""

@@ -20,6 +20,7 @@ from regard.data.batch import Batch, Source
 from regard.errors import RegardError
 from regard.training import optimisers
 from regard.training.average import Average
+from regard.training.balance import Balance, busiest
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainConfig
 from regard.training.schedule import schedule
@@ -43,6 +44,8 @@ class Stepper:
         self.task, self.source, self.config = task, source, config
         self.model = self.place(model.to(self.device))
         self.optimiser = self.make_optimiser()
+        self.balance = Balance(model)
+        self.load_of_experts: dict[str, list[float]] = {}  # in the last evaluation, by layer
         if config.average is None:
             self.average = None
         else:
@@ -67,11 +70,14 @@ class Stepper:
         size = 0
         for number in range(step * count, (step + 1) * count):
             batch = self.source.batch(number).to(self.device)
+            self.balance.begin()
             with self.precision():
                 loss, weight = self.task.loss(self.model, batch)
             losses.append(loss.detach())
             weights.append(weight)
-            (loss if count == 1 else loss * (weight / _above_zero(weights[0]))).backward()
+            balance = self.balance.take_loss()  # not part of the loss that is told: that is the task's
+            whole = loss if balance is None else loss + balance
+            (whole if count == 1 else whole * (weight / _above_zero(weights[0]))).backward()
             size += batch.size
         if count == 1:
             return losses[0], size
@@ -116,10 +122,12 @@ class Stepper:
     def evaluate(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
         """All measures on one of `stride` batches of the validation split; none without batches. check: called
         before each batch, and may raise"""
+        self.balance.take_load()
         found = self.task.measure(self.model, self._validation(stride, check))
+        self.load_of_experts = self.balance.take_load()
         if not found:
             return found
-        return found | self.judge()
+        return found | busiest(self.load_of_experts) | self.judge()
 
     def _validation(self, stride: int, check: Callable[[], None]) -> Iterator[Batch]:
         for batch in islice(self.source.validation(), 0, None, stride):

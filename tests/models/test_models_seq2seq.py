@@ -13,6 +13,7 @@ from regard.look.record import record
 from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.cost import cost_of_pair, count_operations
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.experts import OPTIONS as OPTIONS_OF_EXPERTS
 from regard.models.recurrent_seq2seq import (
     GRUSeq2Seq,
     GRUSeq2SeqConfig,
@@ -20,6 +21,7 @@ from regard.models.recurrent_seq2seq import (
     LSTMSeq2SeqConfig,
 )
 from regard.nn.block import deepnorm_scales
+from regard.nn.moe import find_experts
 
 V, D = 11, 12
 SMALL = {"vocab": V, "context": 30, "dim": D, "depth": 1}
@@ -154,12 +156,14 @@ def test_every_option_does_something(cls):
         "vocab": 12, "source_vocab": 9, "dim": 16, "depth": 2, "decoder_depth": 3, "dropout": 0.5, "softcap": 2.0,
         "score": "dot", "kernel": 5, "position": "none", "heads": 3, "kv_heads": 1, "bias": "alibi", "base": 9.0,
         "norm": "layernorm", "placement": "post", "mlp": "gelu", "hidden": 20,
+        "experts": 3, "chosen": 3, "expert": "swiglu", "gate": "all", "balance": 0.5,
     }  # fmt: skip
     for field in fields(cls.Config):
         name = field.name
         start = {"shared": False} if name == "source_vocab" else {}
         start |= {"position": "learned"} if name == "context" and cls is not LSTMSeq2Seq else {}
         start |= {"heads": 2} if cls is EncoderDecoder else {}
+        start |= {"mlp": "experts"} if name in OPTIONS_OF_EXPERTS else {}
         if name == "context" and cls is LSTMSeq2Seq:  # it reads any length
             continue
         config = cls.Config(**SMALL | start)
@@ -175,6 +179,7 @@ def test_every_option_does_something(cls):
                 for parameter in model.parameters():
                     parameter.add_(0.3 * torch.ones_like(parameter) * (not parameter.any()))
             zeros = [n for n, p in cls(each).named_parameters() if not p.any()]
+            zeros += [f"balance {layer.balance}" for _, layer in find_experts(model)]
             torch.manual_seed(1)
             outs.append(
                 ([(n, p.shape) for n, p in model.named_parameters()], zeros, model(SOURCE % 9, TARGET))

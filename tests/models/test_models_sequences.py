@@ -18,6 +18,7 @@ from regard.models.ngrams import ROWS, NGrams
 from regard.models.sequence_model import BIASES, OFFSETS, POSITIONS, SequenceConfig
 from regard.nn.block import PLACEMENTS
 from regard.nn.mlp import MLPS
+from regard.nn.moe import find_experts
 from regard.nn.norm import NORMS
 from tests.models.sequences import SMALL, VOCAB, awake, decoder, encoder, some_tokens
 
@@ -65,6 +66,11 @@ OTHER = {
     "head": "transform",
     "token_types": 2,
     "lora": 2,
+    "experts": 3,
+    "chosen": 3,
+    "expert": "swiglu",
+    "gate": "all",
+    "balance": 0.5,
 }
 LLAMA3 = {"rope_scaling": "llama3", "rope_factor": 4.0, "rope_original": 20}
 # what an option needs to have an effect
@@ -86,6 +92,7 @@ WITH = {
     "buckets": {"attention": "lsh", "block": 1},
     "rounds": {"attention": "lsh", "block": 1, "buckets": 4},
     "attention_seed": {"attention": "performer"},
+    **{name: {"mlp": "experts"} for name in ("experts", "chosen", "expert", "gate", "balance")},
 }
 
 
@@ -113,8 +120,9 @@ def fingerprint(cls, config):
     zeros = [name for name, parameter in cls(config).named_parameters() if not parameter.any()]
     torch.manual_seed(0)
     model.train()
+    balances = [layer.balance for _, layer in find_experts(model)]
     if not getattr(config, "memory", 0):
-        return (shapes, zeros), model(some_tokens())
+        return (shapes, zeros, balances), model(some_tokens())
     memories = model.memories()
     return (shapes, zeros), torch.cat([model(part, caches=memories) for part in some_tokens().split(7, 1)], 1)
 
@@ -125,7 +133,7 @@ def test_each_name_has_its_object():
         "bias": BIASES,
         "norm": NORMS,
         "placement": PLACEMENTS,
-        "mlp": MLPS,
+        "mlp": (*MLPS, "experts"),
         "pool": POOLS,
         "attention": OPTIONS,
         "weights": WEIGHTS,
@@ -186,7 +194,14 @@ def test_a_config_comes_back_from_json(config):
             {"position": "rotery"},
             "position.*'rotery'.*'rotary'",
         ),
-        ({"mlp": "x"}, "mlp.*relu, leaky, gelu, gelu_tanh, relu2, swiglu.*'x'$"),
+        ({"mlp": "x"}, "mlp.*relu, leaky, gelu, gelu_tanh, relu2, swiglu, experts.*'x'$"),
+        ({"experts": 4}, "experts=4.*mlp=experts.*mlp=relu2"),
+        ({"mlp": "experts", "chosen": 9}, "chosen.*experts=8.*chosen=9"),
+        ({"mlp": "experts", "experts": 0}, "experts.*0"),
+        ({"mlp": "experts", "chosen": 1, "gate": "chosen"}, "gate=chosen.*chosen=1.*gate=all"),
+        ({"mlp": "experts", "balance": -1.0}, "balance.*-1.0"),
+        ({"mlp": "experts", "offsets": "all"}, "biases.*offsets=all"),
+        ({"mlp": "experts", "expert": "swigl"}, "expert.*'swigl'.*'swiglu'"),
         ({"dropout": 1.0}, "dropout.*0.*less.*1.*1.0"),
         ({"softcap": 0.0}, "softcap.*DecoderConfig"),
         ({"base": -1.0}, "base.*DecoderConfig"),
@@ -334,6 +349,7 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
     vectors = 6 * ((4 + 4 + 1) * 384 + 4 * 384) + 2 * 384
     assert cost(model) == {
         "parameters": matrices + vectors + (65 + 256) * 384,
+        "active": matrices + vectors + (65 + 256) * 384,
         "bytes": 4 * (matrices + vectors + (65 + 256) * 384),
         "forward_flops": 2 * matrices + 6 * 4 * 256 * 384 + 2 * 65 * 384,
         "training_flops": 3 * (2 * matrices + 6 * 4 * 256 * 384 + 2 * 65 * 384),
@@ -347,6 +363,11 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
         (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": "swiglu"}),
         (decoder, {"position": "concatenated", "tied": True, "offset": True}),
         (decoder, {"bias": "relative", "ngrams": 3}),
+        (
+            decoder,
+            {"mlp": "experts", "experts": 5, "hidden": 10},
+        ),  # (a width that torch's counter can follow)
+        (decoder, {"mlp": "experts", "chosen": 1, "expert": "swiglu", "hidden": 10}),
         (encoder, {"position": "learned"}),
         (encoder, {"classes": 7, "pool": "attention"}),
         (encoder, {"classes": 7, "pool": "mean"}),

@@ -154,3 +154,44 @@ def test_weights_of_gat_are_told():
 def test_what_does_not_fit(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def ring(both_ways):
+    """Node i is joined to i + 1, and the last to the first."""
+    here = torch.arange(N)
+    there = (here + 1) % N
+    one_way = torch.stack((here, there))
+    if both_ways:
+        return Graph(torch.cat((one_way, one_way.flip(0)), 1), N)
+    return Graph(one_way, N)
+
+
+def convolve_ring(x, taps, bias):
+    """Σ_k taps_k x_(j + k − 1) around the ring, by torch's convolution of images.   n d, three of o d -> n o"""
+    kernel = torch.stack(taps, -1)  # o d 3
+    wrapped = torch.cat((x[-1:], x, x[:1])).mT[None]
+    return torch.nn.functional.conv1d(wrapped, kernel, bias)[0].mT
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_on_a_ring_a_graph_convolution_is_a_convolution(both_ways):
+    """Two taps that differ where edges have a direction; where they have none, a node cannot tell left from right."""
+    x, layer = features(), GraphConv(D, OUT)
+    after = layer.others.weight if both_ways else torch.zeros_like(layer.others.weight)
+    taps = (layer.others.weight, layer.own.weight, after)
+    same(layer(x, ring(both_ways)), convolve_ring(x, taps, layer.own.bias), x)
+
+
+def test_on_a_ring_gcn_is_a_moving_average_of_three():
+    x, layer = features(), GCN(D, OUT)
+    third = layer.project.weight / 3
+    same(layer(x, ring(True)), convolve_ring(x, (third, third, third), layer.offset), x)
+
+
+def test_on_a_ring_with_one_more_edge_it_is_none():
+    """The test can fail: a shortcut breaks the shifts that a convolution keeps."""
+    x, layer = features(), GraphConv(D, OUT)
+    plain = ring(True).edges
+    graph = Graph(torch.cat((plain, torch.tensor([[0], [5]])), 1), N)
+    taps = (layer.others.weight, layer.own.weight, layer.others.weight)
+    assert not torch.allclose(layer(x, graph), convolve_ring(x, taps, layer.own.bias), atol=1e-3)

@@ -61,6 +61,11 @@ CASES = {
     "qwen2 windowed": ("Qwen2ForCausalLM", WINDOWED | {"use_sliding_window": True, "max_window_layers": 0}),
     "qwen3": ("Qwen3ForCausalLM", GROUPED | {"head_dim": 16, "tie_word_embeddings": True}),
     "qwen3 with biases": ("Qwen3ForCausalLM", GROUPED | {"head_dim": 6, "attention_bias": True}),
+    "mixtral": ("MixtralForCausalLM", GROUPED | {"num_local_experts": 4, "router_aux_loss_coef": 0.02}),
+    "mixtral of three, windowed": (
+        "MixtralForCausalLM",
+        WINDOWED | {"num_local_experts": 5, "num_experts_per_tok": 3, "tie_word_embeddings": True},
+    ),
     "gpt_neox": (
         "GPTNeoXForCausalLM",
         SIZES

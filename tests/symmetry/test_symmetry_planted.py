@@ -5,6 +5,7 @@ import pytest
 from regard.symmetry.check import check
 from tests.symmetry import (  # noqa: F401  (importing them fills the list)
     planted_caches,
+    planted_experts,
     planted_graphs,
     planted_maps,
     planted_masks,
@@ -28,6 +29,8 @@ WIDE = {
     "learned_place_in_a_relative_model",
     "a_vector_taken_for_two_numbers",  # vectors of maps are recognised by their lengths, and not followed
     "stray_bias_on_vectors",  # vectors inside are not recognised
+    "experts_that_drop_tokens",  # inside, tokens of all rows lie sorted by expert
+    "padding_that_takes_the_room_of_experts",
 }
 
 

@@ -141,7 +141,7 @@ def test_stacked_projections_are_separate_matrices():
     whole.grad = torch.randn(12, 4)
     for part, gradient in zip(parts, whole.grad.chunk(3), strict=True):
         part.grad = gradient.clone()
-    Muon({"in_proj_weight": whole}, stacked=["in_proj_weight"]).step(0.1)
+    Muon({"in_proj_weight": whole}, stacked={"in_proj_weight": 3}).step(0.1)
     Muon({str(i): part for i, part in enumerate(parts)}).step(0.1)
     torch.testing.assert_close(whole.data, torch.cat([part.data for part in parts]))
 

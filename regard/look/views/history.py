@@ -11,6 +11,7 @@ from regard.look.pack import round_digits
 from regard.look.plot import smooth
 from regard.look.private import PERSONAL, without_folders
 from regard.look.view import View
+from regard.nn.moe import count_active
 from regard.runs.best import LAST, best_look, say_best
 from regard.runs.figures import say_value
 from regard.runs.run import Run
@@ -133,8 +134,10 @@ def best_scores(run: Run) -> dict[str, dict[str, str]]:
 
 def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]:
     """What there is to know in a few lines."""
-    size = sum(parameter.numel() for parameter in model.parameters())
+    size, active = sum(parameter.numel() for parameter in model.parameters()), count_active(model)
     rows = [["model", type(model).__name__], ["name", name], ["parameters", f"{size:,}"]]
+    if active != size:
+        rows.append(["parameters that a token passes", f"{active:,}"])
     if run is not None:
         rows += [
             [f"{event}.{key}", value]
