@@ -443,6 +443,26 @@ _CATEGORIES: dict[str, Category] = {
                     "world model: what comes after an action, from one gated state",
                     "shifts",
                 ),
+                "transformerseries": (
+                    "series:TransformerSeries",
+                    "series of numbers: what comes next, what is missing or which class, from attention by times",
+                    "shifts",
+                ),
+                "lstmseries": (
+                    "recurrent_series:LSTMSeries",
+                    "series of numbers, read by an LSTM",
+                    "shifts",
+                ),
+                "gruseries": (
+                    "recurrent_series:GRUSeries",
+                    "series of numbers, read by gated recurrent units",
+                    "shifts",
+                ),
+                "convseries": (
+                    "conv_series:ConvSeries",
+                    "series of numbers, read by gated convolutions",
+                    "shifts",
+                ),
             },
         ),
     ),
@@ -478,6 +498,10 @@ _CATEGORIES: dict[str, Category] = {
                 "world": (
                     "world.recipe:RECIPE",
                     "a world model, and a policy that learns inside it, of environments or episodes",
+                ),
+                "series": (
+                    "series.recipe:RECIPE",
+                    "forecasts, classes or missing values of series of numbers over time",
                 ),
             },
         ),
