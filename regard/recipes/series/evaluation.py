@@ -73,10 +73,15 @@ class Compared:
 
 @torch.no_grad()
 def evaluate_forecasts(
-    model: SeriesModel, source: ForecastSource, split: str, season: int, name: str | None = None
+    model: SeriesModel,
+    source: ForecastSource,
+    split: str,
+    season: int,
+    name: str | None = None,
+    most: int = MOST,
 ) -> SeriesEvaluation:
-    """Forecasts from each moment of a split, judged."""
-    found = compare_forecasts(model, source, source.moments(split, MOST), season)
+    """Forecasts from each moment of a split, judged; evenly chosen if there are more than `most`."""
+    found = compare_forecasts(model, source, source.moments(split, most), season)
     if np.isnan(found.truth).all():
         raise RegardError(f"cannot evaluate: the {split} split has no known value to compare with")
     rows = {"model": found.quantiles[:, :, model.config.quantiles.index(0.5)]}
