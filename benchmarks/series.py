@@ -32,7 +32,7 @@ from regard.recipes.series.settings import SeriesDataConfig
 from regard.recipes.series.time_splits import split_by_time
 
 RESULTS = Path(__file__).parent / "results.md"
-MONTHS = {name: k + 1 for k, name in enumerate("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split())}
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
 def co2() -> list[tuple[str, float | str]]:
@@ -47,7 +47,11 @@ def elnino() -> list[tuple[str, float | str]]:
     from statsmodels.datasets import elnino as package
 
     frame = package.load_pandas().data.set_index("YEAR")
-    return [(f"{int(year)}-{MONTHS[month]:02d}-01", value) for year, row in frame.iterrows() for month, value in row.items()]
+    return [
+        (f"{int(year)}-{MONTHS.index(month) + 1:02d}-01", value)
+        for year, row in frame.iterrows()
+        for month, value in row.items()
+    ]
 
 
 def equipment() -> list[tuple[str, float | str]]:
@@ -64,7 +68,12 @@ def sunspots() -> list[tuple[str, float | str]]:
     return [(str(int(year)), value) for year, value in frame.values]
 
 
-SERIES = {"co2": (co2, 12, 12), "elnino": (elnino, 12, 12), "equipment": (equipment, 12, 12), "sunspots": (sunspots, 11, 11)}
+SERIES = {
+    "co2": (co2, 12, 12),
+    "elnino": (elnino, 12, 12),
+    "equipment": (equipment, 12, 12),
+    "sunspots": (sunspots, 11, 11),
+}
 
 
 def write(folder: Path, name: str) -> str:
@@ -89,7 +98,11 @@ def ets(path: str, season: int, horizon: int) -> tuple[dict[str, float], float]:
     for number, origin in enumerate(range(held.validation - 1, len(values) - horizon)):
         past = filled[: origin + 1]
         if shape is None:
-            shapes = [(trend, seasonal) for trend in (None, "add") for seasonal in ((None, "add") if season == 12 else (None,))]
+            shapes = [
+                (trend, seasonal)
+                for trend in (None, "add")
+                for seasonal in ((None, "add") if season == 12 else (None,))
+            ]
             shape = min(shapes, key=lambda each: fit(ETSModel, past, each, season).aic)
         if number % 3 == 0:
             last = fit(ETSModel, past, shape, season)
@@ -98,7 +111,9 @@ def ets(path: str, season: int, horizon: int) -> tuple[dict[str, float], float]:
         found.append(np.asarray(last.forecast(horizon)))
         truth.append(values[origin + 1 : origin + 1 + horizon])
     scaled = naive_errors(held.series.part(0, held.train), season)
-    judged = point_measures(np.array(truth)[..., None], np.array(found)[..., None], np.tile(scaled, (len(truth), 1)))
+    judged = point_measures(
+        np.array(truth)[..., None], np.array(found)[..., None], np.tile(scaled, (len(truth), 1))
+    )
     return judged, time.perf_counter() - start
 
 
@@ -142,12 +157,16 @@ def main() -> None:
             _, season, horizon = SERIES[name]
             path = write(Path(folder), name)
             judged, seconds = ets(path, season, horizon)
-            rows.append([name, "ETS", f"{judged['MAE']:.3f}", f"{judged['MASE']:.3f}", "–", "–", f"{seconds:.0f} s"])
+            rows.append(
+                [name, "ETS", f"{judged['MAE']:.3f}", f"{judged['MASE']:.3f}", "–", "–", f"{seconds:.0f} s"]
+            )
             print(*rows[-1], flush=True)
             first = None
             for kind in asked.models:
                 found = [
-                    learn(path, kind, season, horizon, seed, asked.steps, Path(folder) / f"{name}-{kind}-{seed}")
+                    learn(
+                        path, kind, season, horizon, seed, asked.steps, Path(folder) / f"{name}-{kind}-{seed}"
+                    )
                     for seed in range(asked.seeds)
                 ]
                 if first is None:
@@ -157,7 +176,10 @@ def main() -> None:
                         said = "seasonal naive" if rival == "naive" else "linear (ridge)"
                         rows.append([name, said, f"{m['MAE']:.3f}", f"{m['MASE']:.3f}", "–", "–", "–"])
                         print(*rows[-1], flush=True)
-                mean = {key: statistics.fmean(each.measures[key] for each, _ in found) for key in found[0][0].measures}
+                mean = {
+                    key: statistics.fmean(each.measures[key] for each, _ in found)
+                    for key in found[0][0].measures
+                }
                 band = next(key for key in mean if "band" in key)
                 rows.append([
                     name, kind, f"{mean['MAE']:.3f}", f"{mean['MASE']:.3f}", f"{mean['weighted quantile loss']:.4f}",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Any, Literal, Self
 
@@ -51,9 +52,9 @@ class SeriesConfig:
     quantiles: tuple[float, ...] = QUANTILES
     lags: int = 48  # forecast: steps back that the linear part reads
     patch: int = 8  # steps that one token reads: the last ones, or those around it
-    dim: int = 64  # width of the layers
+    dim: int = 32  # width of the layers
     depth: int = 2  # layers
-    dropout: float = 0.1  # share of each layer's outputs dropped in training
+    dropout: float = 0.2  # share of each layer's outputs dropped in training
     pool: Literal["mean", "max", "attention"] = "mean"  # classify: how steps are pooled
 
     def __post_init__(self) -> None:
@@ -74,7 +75,7 @@ class SeriesConfig:
 
 def check_quantiles(quantiles: tuple[float, ...]) -> None:
     """Rising shares between 0 and 1 with the median among them."""
-    rising = all(a < b for a, b in zip(quantiles, quantiles[1:], strict=False))
+    rising = all(a < b for a, b in pairwise(quantiles))
     if not rising or 0.5 not in quantiles or not all(0 < q < 1 for q in quantiles):
         said = " ".join(map(str, quantiles)) or "none"
         raise RegardError(
@@ -116,7 +117,9 @@ class Quantiles(nn.Module):
                 inner = k - 1 if k > self.middle else k + 1
                 begin[k] = math.log(math.expm1(abs(z[k] - z[inner]) - FLAT))  # softplus⁻¹
         with torch.no_grad():
-            self.linear.weight.mul_(0.1)  # it begins near the simple guess, with the widths of a normal distribution
+            self.linear.weight.mul_(
+                0.1
+            )  # it begins near the simple guess, with the widths of a normal distribution
             self.linear.bias.copy_(begin.repeat(outputs))
 
     def forward(self, h: Tensor) -> Tensor:
@@ -310,6 +313,8 @@ class SeriesModel(nn.Module):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = cls.Config(channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16, depth=2)
+        config = cls.Config(
+            channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16, depth=2
+        )
         model = build_seeded(cls, config)
         return model, model.sample_inputs()

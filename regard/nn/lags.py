@@ -48,7 +48,7 @@ def look_around(x: Tensor, offsets: tuple[int, ...], times: Tensor | None) -> Te
     """
     if times is None:
         return _look_at_slots(x, offsets)
-    b, n, c = x.shape
+    _, n, c = x.shape
     asked = times[..., None] + torch.tensor(offsets, device=times.device, dtype=times.dtype)
     asked = asked.flatten(1).contiguous()  # b n·k
     left = torch.searchsorted(times.contiguous(), asked, right=True) - 1

@@ -108,13 +108,18 @@ def read_moments(cells: Sequence[Any], path: str, lines: Sequence[int], column: 
             f"line {line} of {path} has a time with an offset from UTC in column '{column}' where others have none, or "
             "the other way round; write all of them in one way"
         )
-    seconds = [((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH).total_seconds() for moment in found]
+    seconds = [
+        ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH).total_seconds()
+        for moment in found
+    ]
     return np.array(seconds, dtype=np.float64), True
 
 
 def looks_like_moments(cells: Sequence[Any]) -> bool:
     """Are these all dates, and no plain numbers?"""
-    return bool(cells) and all(_as_moment(cell if isinstance(cell, datetime | date) else str(cell).strip()) for cell in cells)
+    return bool(cells) and all(
+        _as_moment(cell if isinstance(cell, datetime | date) else str(cell).strip()) for cell in cells
+    )
 
 
 def _as_numbers(texts: Sequence[Any]) -> Array | None:

@@ -70,21 +70,21 @@ def defaults(data: Any = None, kind: str | None = None, early: Mapping[str, Any]
     model = CONFIGS[name](channels=UNKNOWN, task=task, classes=classes)  # type: ignore[arg-type]
     train = TrainConfig(
         minutes=None,
-        steps=400,
+        steps=300,
         batch=32,
         optimiser="adamw",
-        lr=1e-3,
+        lr=5e-4,
         weight_decay=0.05,
         warmup=20,
         decay=0.6,
-        evaluate_every=40,
+        evaluate_every=30,
         precision="float32",
         threads=1,  # such small models gain nothing from more
     )
     if task == "classify":
-        train = replace(train, steps=600, lr=2e-3)
+        train = replace(train, lr=2e-3)
     if task == "fill":
-        train = replace(train, steps=600)
+        train = replace(train, steps=500, lr=1e-3)
     return SETTINGS[name](data=SeriesDataConfig(path=path), model=model, train=train)
 
 

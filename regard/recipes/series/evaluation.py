@@ -28,7 +28,9 @@ class SeriesEvaluation(Evaluation):
     """Measures beside those of simple rivals."""
 
     rivals: dict[str, dict[str, float]] = field(default_factory=dict)  # name -> measures
-    by_step: dict[str, list[float]] = field(default_factory=dict)  # rival -> mean absolute error by steps ahead
+    by_step: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # rival -> mean absolute error by steps ahead
     season: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -39,11 +41,14 @@ class SeriesEvaluation(Evaluation):
         return "\n".join([super().format(), self.details()])
 
     def details(self) -> str:
-        lines = [f"  {self._called(name)}: {say_measures(measures)}" for name, measures in self.rivals.items()]
+        lines = [
+            f"  {self._called(name)}: {say_measures(measures)}" for name, measures in self.rivals.items()
+        ]
         if len(self.by_step.get("model", ())) > 1:
             steps = _some_steps(len(self.by_step["model"]))
             for name, errors in self.by_step.items():
-                said = "  ".join(f"{k}: {errors[k - 1]:.3g}" for k in steps)
+                known = [(k, error) for k in steps if (error := errors[k - 1]) is not None]
+                said = "  ".join(f"{k}: {error:.3g}" for k, error in known)
                 lines.append(f"  MAE after k steps, {RIVALS[name]:<14}  {said}")
         return "\n".join(lines)
 
@@ -69,6 +74,7 @@ class Compared:
     linear: Array  # r h c
     naive: Array  # r h c
     scaled: Array  # r c: the mean change over a season in the training part
+    ahead: Array  # r h: how many steps later each came
 
 
 @torch.no_grad()
@@ -88,11 +94,11 @@ def evaluate_forecasts(
     rows |= {"linear": found.linear, "naive": found.naive}
     rivals = {key: point_measures(found.truth, each, found.scaled) for key, each in rows.items()}
     measures = rivals.pop("model") | band_measures(found.truth, found.quantiles, model.config.quantiles)
-    by_step = {key: _by_step(found.truth, each) for key, each in rows.items()}
+    by_step = {key: _by_step(found, each) for key, each in rows.items()}
     return SeriesEvaluation(
         split=name or split,
         count=len(found.truth),
-        unit=f"forecasts of {format_count(source.horizon, 'steps')}",
+        unit=f"{source.horizon}-step forecasts",
         measures=measures,
         rivals=rivals,
         by_step=by_step,
@@ -106,16 +112,17 @@ def compare_forecasts(
 ) -> Compared:
     """Forecasts from some moments beside what came."""
     task = Forecast(model.config.quantiles, equal=source.equal)
-    parts: list[list[Array]] = [[] for _ in range(5)]
+    parts: list[list[Array]] = [[] for _ in range(6)]
     known: dict[int, Array] = {}
     model.eval()
-    for track, origin in moments:
+    for track, _ in moments:
         if id(track) not in known:
             known[id(track)] = naive_errors(track.series.part(0, track.train), season)
     for k in range(0, len(moments), 64):
         some = moments[k : k + 64]
         windows = [
-            (track, max(0, origin + 1 - source.context), origin + 1, np.array([origin])) for track, origin in some
+            (track, max(0, origin + 1 - source.context), origin + 1, np.array([origin]))
+            for track, origin in some
         ]
         batch = source.make(windows)
         out, _, _ = task.compare(model, batch)
@@ -133,6 +140,7 @@ def compare_forecasts(
             parts[2].append(track.scale.restore(linear[row].numpy()))
             parts[3].append(seasonal_naive(track.series.part(0, origin + 1), season, ahead))
             parts[4].append(known[id(track)])
+            parts[5].append(ahead)
     return Compared(*(np.stack(part) for part in parts))
 
 
@@ -160,9 +168,12 @@ def band_measures(truth: Array, quantiles: Array, shares: Sequence[float]) -> di
     return found | {f"{wide:.0%} band covers": float(inside[known].mean())}
 
 
-def _by_step(truth: Array, found: Array) -> list[float]:
-    with np.errstate(all="ignore"):
-        apart = np.abs(truth - found)
-        known = ~np.isnan(apart)
-        total = np.where(known, apart, 0.0).sum((0, 2))
-        return [float(each) for each in total / np.maximum(known.sum((0, 2)), 1)]
+def _by_step(compared: Compared, found: Array) -> list[float | None]:
+    """The mean over all that came in each step; of uneven steps, until its end."""
+    apart = np.abs(compared.truth - found)
+    step = np.ceil(compared.ahead - 1e-6).astype(int)
+    errors: list[float | None] = []
+    for k in range(1, apart.shape[1] + 1):
+        some = apart[step == k]
+        errors.append(float(np.nanmean(some)) if (~np.isnan(some)).any() else None)
+    return errors

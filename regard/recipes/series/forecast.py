@@ -41,14 +41,14 @@ def _forecast_some(model: SeriesModel, past: Sequence[Series], horizon: int, con
     return list(whole)
 
 
-def run_model(
-    model: SeriesModel, past: Sequence[Series], scales: Sequence[Scale], context: int
-) -> Array:
+def run_model(model: SeriesModel, past: Sequence[Series], scales: Sequence[Scale], context: int) -> Array:
     """One forecast after the end of each series.   -> b h q c"""
     for each in past:
         if np.isnan(each.values).all():
             raise RegardError(f"'{each.name}' has no known value, so nothing can be forecast")
-    x, where, real = make_tensors([each.part(max(0, len(each) - context), len(each)) for each in past], scales)
+    x, where, real = make_tensors(
+        [each.part(max(0, len(each) - context), len(each)) for each in past], scales
+    )
     asked = real.sum(1)[:, None] - 1
     like = next(model.parameters())
     out = model(

@@ -48,7 +48,9 @@ def label_series(file: SeriesFile, config: SeriesDataConfig, seed: int) -> Label
         notes.append(f"{len(file.series) - len(known):,} series have no label and are left out")
     labels = sort_labels(str(each.label) for each in known)
     if len(labels) < 2:
-        raise RegardError(f"all series of {file.path} have the label '{labels[0]}'; a classifier needs two classes")
+        raise RegardError(
+            f"all series of {file.path} have the label '{labels[0]}'; a classifier needs two classes"
+        )
     target = np.array([labels.index(str(each.label)) for each in known])
     splits = draw_splits(
         len(known),
@@ -61,9 +63,13 @@ def label_series(file: SeriesFile, config: SeriesDataConfig, seed: int) -> Label
     most = config.context or LONGEST
     every = max(1, -(-max(len(each) for each in known) // most))
     if every > 1:
-        notes.append(f"each {every} steps are averaged to one, because the longest series has more than {most} steps")
+        notes.append(
+            f"each {every} steps are averaged to one, because the longest series has more than {most} steps"
+        )
     series = tuple(shorten(each, every) for each in known)
-    train = np.concatenate([each.values for each, split in zip(series, splits, strict=True) if split == TRAIN])
+    train = np.concatenate(
+        [each.values for each, split in zip(series, splits, strict=True) if split == TRAIN]
+    )
     return LabelledSeries(
         series=series,
         target=target,

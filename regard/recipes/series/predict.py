@@ -45,7 +45,9 @@ def read_file(run: Run, path: str | None) -> SeriesFile:
     config = replace(config, path=path)
     own = config.columns or (() if info.channels == ("value",) else info.channels)
     plain = path is None or not path.lower().endswith((".npz", ".npy"))
-    file = read_series(config, info.task, known=info.clock, channels=own if plain and not _in_rows(info) else ())
+    file = read_series(
+        config, info.task, known=info.clock, channels=own if plain and not _in_rows(info) else ()
+    )
     if len(file.channels) != len(info.channels):
         raise RegardError(
             f"{path} has {len(file.channels)} channels ({', '.join(file.channels[:5])}), and the model was trained on "
@@ -65,7 +67,9 @@ def predict(run: Run, inputs: Sequence[str], options: PredictOptions) -> Iterato
     model, info = load_model(run), read_info(run)
     assert isinstance(model, SeriesModel)
     if options.horizon is not None and info.task != "forecast":
-        raise RegardError(f"--horizon is for forecasts, and {run.path} was trained to {info.task}; leave it out")
+        raise RegardError(
+            f"--horizon is for forecasts, and {run.path} was trained to {info.task}; leave it out"
+        )
 
     def predict_file(path: str) -> list[Prediction]:
         file = read_file(run, path)
@@ -124,7 +128,7 @@ def _forecast(model: SeriesModel, file: SeriesFile, info: SeriesInfo, horizon: i
             for h in range(horizon)
             for k in range(len(file.channels))
         )
-        found.append(Prediction(input=_whole(file, each), each=parts, notes=notes))
+        found.append(Prediction(input=_whole(file, each), source=file.path, each=parts, notes=notes))
         notes = ()
     return found
 
@@ -132,7 +136,9 @@ def _forecast(model: SeriesModel, file: SeriesFile, info: SeriesInfo, horizon: i
 def _careful(model: SeriesModel, file: SeriesFile, horizon: int, context: int) -> list[Array | str]:
     """A forecast for each series; a series that has none has the reason."""
     empty = [bool(np.isnan(each.values).all()) for each in file.series]
-    good = iter(forecast(model, [s for s, gone in zip(file.series, empty, strict=True) if not gone], horizon, context))
+    good = iter(
+        forecast(model, [s for s, gone in zip(file.series, empty, strict=True) if not gone], horizon, context)
+    )
     return ["it has no known value, so nothing can be forecast" if gone else next(good) for gone in empty]
 
 
@@ -144,7 +150,7 @@ def _fill(model: SeriesModel, file: SeriesFile, series: Series, info: SeriesInfo
     parts = tuple(
         _numbers(file, series, k, series.times[i], values[i, :, k], model.config.quantiles) for i, k in cells
     )
-    return Prediction(input=_whole(file, series), each=parts, notes=file.notes)
+    return Prediction(input=_whole(file, series), source=file.path, each=parts, notes=file.notes)
 
 
 def _classify(model: SeriesModel, file: SeriesFile, info: SeriesInfo) -> list[Prediction]:

@@ -56,7 +56,9 @@ def read_series(
     assert path is not None
     path = os.path.expanduser(path)
     if not os.path.exists(path):
-        raise RegardError(f"there is no {path}; give a table ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)})")
+        raise RegardError(
+            f"there is no {path}; give a table ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)})"
+        )
     if path.lower().endswith(ARRAYS):
         return read_array_file(path, task)
     if not path.lower().endswith((*TABLES, *(f"{each}.gz" for each in TABLES))):
@@ -101,7 +103,9 @@ def _read_table(
         label = _label(table, roles, rows, name)
         parts.append(Series(name=name, times=raw[rows], values=values[rows], label=label))
     if mixed:
-        notes.append(f"rows of {os.path.basename(path)} were not in the order of '{roles.time}', and were sorted")
+        notes.append(
+            f"rows of {os.path.basename(path)} were not in the order of '{roles.time}', and were sorted"
+        )
     if roles.time is None:
         clock, times = Clock(), [np.arange(len(each), dtype=np.float64) for each in parts]
     else:
@@ -133,8 +137,11 @@ def _choose_roles(table: Table, config: SeriesDataConfig, task: str, channels: S
     time = config.time or _find(names, TIMES, taken)
     if time in ("year", "Year", "YEAR", "month", "Month") and config.time is None and _repeats(table, time):
         time = None  # one of several columns that say the time together
-    if time is None and names and names[0] not in taken and looks_like_moments(_some(table, 0)):
-        time = names[0]
+    if time is None:
+        dates = [
+            k for k, name in enumerate(names) if name not in taken and looks_like_moments(_some(table, k))
+        ]
+        time = names[dates[0]] if dates else None
     taken |= {time} if time is not None else set()
     identity = config.id or _find(names, IDS, taken)
     if identity is not None and config.id is None and not _repeats(table, identity):
@@ -151,7 +158,9 @@ def _choose_roles(table: Table, config: SeriesDataConfig, task: str, channels: S
     else:
         values = config.columns or tuple(name for name in names if name not in taken)
     if not values:
-        raise RegardError(f"{table.path} has no column of numbers besides {', '.join(sorted(map(str, taken)))}; {OPTIONS}")
+        raise RegardError(
+            f"{table.path} has no column of numbers besides {', '.join(sorted(map(str, taken)))}; {OPTIONS}"
+        )
     return Roles(time, identity, label, values)
 
 
@@ -240,7 +249,9 @@ def _label(table: Table, roles: Roles, rows: Array, name: str) -> str | None:
     words = {str(table.rows[row][place]).strip() for row in rows if not is_missing(table.rows[row][place])}
     if len(words) > 1:
         some = " and ".join(f"'{word}'" for word in sorted(words)[:2])
-        raise RegardError(f"the series '{name}' of {table.path} has several labels, {some}; a series has one class")
+        raise RegardError(
+            f"the series '{name}' of {table.path} has several labels, {some}; a series has one class"
+        )
     return next(iter(words), None)
 
 

@@ -82,7 +82,9 @@ class SeriesRecipe(Recipe):
         check_choice("task of series", task, TASKS)
         said, name = split_kind(kind)
         if said not in (None, task):
-            raise RegardError(f"--model {kind} is for --task {said}, got --task {task}; leave one of them out")
+            raise RegardError(
+                f"--model {kind} is for --task {said}, got --task {task}; leave one of them out"
+            )
         short = next(word for word, known in KINDS.items() if known == name)
         return f"{task}-{short}"
 
@@ -105,7 +107,11 @@ class SeriesRecipe(Recipe):
             what = f"{len(info.labels)} classes"
         else:
             repeats = f", a season of {info.season}" if info.season > 1 else ""
-            what = f"{info.horizon} steps ahead" if info.task == "forecast" else f"gaps of up to {info.horizon} steps"
+            what = (
+                f"{info.horizon} steps ahead"
+                if info.task == "forecast"
+                else f"gaps of up to {info.horizon} steps"
+            )
             what = f"{what} from {info.context}{repeats}"
         splits = format_splits(info.train, info.validation, info.test)
         return describe_data(info.path or "made hours", many, steps, what, splits)
@@ -122,7 +128,9 @@ class SeriesRecipe(Recipe):
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         info = read_info(run)
         if self.options.horizon is not None:
-            raise RegardError("--horizon is for regard predict; an evaluation has the horizon of the training")
+            raise RegardError(
+                "--horizon is for regard predict; an evaluation has the horizon of the training"
+            )
         if data is None or info.task == "classify":
             if data is None and info.task != "classify":
                 return self._evaluate_own(run, context)
@@ -133,7 +141,9 @@ class SeriesRecipe(Recipe):
         held = _all_of(file, info)
         if info.task == "fill":
             source = GapSource(held, context=info.context, batch=32, seed=0, equal=file.equal)
-            return evaluate_gaps(model, self._fill_task(run, model, info), source.windows("test"), info.season, data)
+            return evaluate_gaps(
+                model, self._fill_task(run, model, info), source.windows("test"), info.season, data
+            )
         moments = ForecastSource(
             held, context=info.context, horizon=info.horizon, batch=32, seed=0, equal=file.equal
         )
@@ -161,15 +171,19 @@ class SeriesRecipe(Recipe):
             )
             model = self.load(run)
             assert isinstance(model, SeriesModel)
-            split = Split(name=data, count=None, unit="forecasts", batches=lambda: source.forecasts("test", 1024))
+            split = Split(
+                name=data, count=None, unit="forecasts", batches=lambda: source.forecasts("test", 1024)
+            )
             return Forecast(model.config.quantiles, equal=file.equal), split, None
         labels = info.labels or ()
         known = [each for each in file.series if each.label in labels]
         if not known:
-            raise RegardError(f"{data} has no series with a label that the model knows: {', '.join(labels[:5])}")
-        notes = (
-            () if len(known) == len(file.series) else (f"{len(file.series) - len(known)} series without a known label are left out",)
-        )
+            raise RegardError(
+                f"{data} has no series with a label that the model knows: {', '.join(labels[:5])}"
+            )
+        notes: tuple[str, ...] = ()
+        if len(known) < len(file.series):
+            notes = (f"{len(file.series) - len(known):,} series without a known label are left out",)
         scale = Scale(np.array(info.centre), np.array(info.scale))
         series = [shorten(each, info.every) for each in known]
         target = np.array([labels.index(str(each.label)) for each in known])
@@ -178,7 +192,11 @@ class SeriesRecipe(Recipe):
             for k in range(0, len(series), 64):
                 yield batch_series(series[k : k + 64], scale, target[k : k + 64])
 
-        return Classify(), Split(name=data, count=len(known), unit="series", batches=batches, notes=notes), labels
+        return (
+            Classify(),
+            Split(name=data, count=len(known), unit="series", batches=batches, notes=notes),
+            labels,
+        )
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         model = self.load(run)
@@ -198,7 +216,9 @@ def _all_of(file: SeriesFile, info: SeriesInfo) -> list[Held]:
         if info.task == "forecast" and len(each) - first < info.horizon:
             continue
         first = 0 if info.task == "fill" else first
-        found.append(Held(series=each, train=max(1, first), validation=max(0 if info.task == "fill" else 1, first)))
+        found.append(
+            Held(series=each, train=max(1, first), validation=max(0 if info.task == "fill" else 1, first))
+        )
     if not found:
         raise RegardError(
             f"{file.path}: the longest series has {file.longest:,} steps; a forecast of {info.horizon} steps needs at "

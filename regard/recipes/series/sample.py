@@ -43,7 +43,9 @@ def sample_lines(run: Run, model: SeriesModel, options: SampleOptions) -> Iterat
     """A header, then a line for each future, step and channel."""
     info = read_info(run)
     if info.task != "forecast":
-        raise RegardError(f"{run.path} was trained to {info.task}; futures are sampled by a forecast, --task forecast")
+        raise RegardError(
+            f"{run.path} was trained to {info.task}; futures are sampled by a forecast, --task forecast"
+        )
     file = read_file(run, options.data or info.path)
     names = [each.name for each in file.series]
     if options.series is not None and options.series not in names:

@@ -12,36 +12,35 @@ LONGEST = 400  # steps of a season that is looked for
 
 
 def guess_season(file: SeriesFile, ends: list[int]) -> int:
-    """From the dates if they say it, else from the autocorrelation of the training part; 1: there is none.
+    """What the dates say, if the training part repeats itself so, else what it repeats itself by; 1: it does not.
     ends: where the training part of each series ends"""
-    known = file.clock.season
     parts = [series.part(0, end) for series, end in zip(file.series, ends, strict=True)]
-    longest = max((len(part) for part in parts), default=0)
-    if known is not None and known > 1 and longest >= 2 * known:
-        return known
-    candidates = sorted(parts, key=len, reverse=True)[:5]
-    votes = [_autocorrelated(part) for part in candidates if len(part) >= 12]
-    return int(np.median([vote for vote in votes if vote > 1])) if any(vote > 1 for vote in votes) else 1
-
-
-def _autocorrelated(series: Series) -> int:
-    """The lag with the highest peak of the autocorrelation of the first channel, without its straight line."""
-    n = len(series)
-    x = _at_steps(series)[:, 0]
-    line = np.polyfit(np.arange(len(x)), x, 1) if len(x) > 2 else (0.0, 0.0)
-    x = x - np.polyval(line, np.arange(len(x)))
-    power = float(np.square(x).sum())
-    most = min(LONGEST, len(x) // 3)
-    if power <= 1e-20 or most < 4 or n < 12:
+    longest = sorted(parts, key=len, reverse=True)[:5]
+    votes = [_find_season(part, file.clock.season) for part in longest if len(part) >= 12]
+    seasons = [vote for vote in votes if vote > 1]
+    if 2 * len(seasons) <= len(votes):
         return 1
-    size = 1 << (2 * len(x) - 1).bit_length()
-    spectrum = np.abs(np.fft.rfft(x, size)) ** 2
-    r = np.fft.irfft(spectrum)[: most + 2] / power
-    r *= len(x) / (len(x) - np.arange(len(r)))  # as many pairs for each lag
+    return int(np.median(seasons))
+
+
+def _find_season(series: Series, known: int | None) -> int:
+    """The lag with the highest peak of the autocorrelation of the first channel, without its straight line."""
+    x = _at_steps(series)[:, 0]
+    n = len(x)
+    x = x - np.polyval(np.polyfit(np.arange(n), x, 1), np.arange(n))
+    power = float(np.square(x).sum())
+    most = min(LONGEST, n // 3)
+    if not power > 1e-20 or most < 4:
+        return 1
+    size = 1 << (2 * n - 1).bit_length()
+    r = np.fft.irfft(np.abs(np.fft.rfft(x, size)) ** 2)[: most + 2] / power
+    r *= n / (n - np.arange(len(r)))  # as many pairs for each lag
     peaks = [k for k in range(2, most + 1) if r[k] >= r[k - 1] and r[k] >= r[k + 1] and r[k] > SURE]
     if not peaks:
         return 1
     highest = max(r[k] for k in peaks)
+    if known is not None and 1 < known <= most and r[known] > 0.8 * highest:
+        return known
     return next(k for k in peaks if r[k] > 0.9 * highest)
 
 

@@ -1,6 +1,6 @@
 """What is learned of series that go on: quantiles of what comes, or of what is hidden, by the pinball loss.
 
-    pinball_q(y, ŷ) = 2 max(q (y − ŷ), (q − 1)(y − ŷ)),   at the median it is the absolute error
+pinball_q(y, ŷ) = 2 max(q (y − ŷ), (q − 1)(y − ŷ)),   at the median it is the absolute error
 """
 
 from __future__ import annotations

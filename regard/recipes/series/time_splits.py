@@ -66,10 +66,14 @@ def split_by_time(file: SeriesFile, config: SeriesDataConfig) -> TimeSplits:
             f"{file.path}: the longest series has {longest:,} steps, and a horizon of {horizon} needs "
             f"{_needed(horizon, config):,} for training, validation and test; {advice}"
         )
+    if all(np.isnan(each.series.values[: each.train]).all() for each in held):
+        raise RegardError(f"{file.path} has no known value in the part that is learned from; fill some in")
     notes = []
     if len(held) < len(file.series):
         gone = len(file.series) - len(held)
-        notes.append(f"{gone:,} of {len(file.series):,} series are too short for a horizon of {horizon} and left out")
+        notes.append(
+            f"{gone:,} of {len(file.series):,} series are too short for a horizon of {horizon} and left out"
+        )
     train = max(each.train for each in held)
     lags = config.lags or min(max(2 * season, 24), max(2, train // 4), 512)
     context = config.context or min(max(2 * lags, 2 * horizon, 64), LONGEST + lags)
@@ -89,8 +93,9 @@ def _shares(config: SeriesDataConfig) -> tuple[float, float]:
 
 
 def _sizes(n: int, config: SeriesDataConfig, horizon: int) -> list[int]:
-    """Steps of validation and test: a share, but a horizon at least."""
-    return [max(horizon, round(share * n)) if share else 0 for share in _shares(config)]
+    """Steps of validation and test: a share, but two horizons if they fit a fifth of the series, and one at least."""
+    least = max(horizon, min(2 * horizon, n // 5))
+    return [max(least, round(share * n)) if share else 0 for share in _shares(config)]
 
 
 def _cut(series: Series, config: SeriesDataConfig, horizon: int) -> Held | None:
@@ -125,5 +130,3 @@ def _constant_channels(file: SeriesFile, held: list[Held]) -> list[str]:
         elif values.min() == values.max():
             notes.append(f"'{name}' never changes in the training part; it is forecast as it is")
     return notes
-
-

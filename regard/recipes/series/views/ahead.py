@@ -37,10 +37,15 @@ class AheadView(View):
             return None
         rivals = []
         for key, errors in found.by_step.items():
-            points = [[k, round_digits(error)] for k, error in enumerate(errors, start=1)]
+            points = [
+                [k, round_digits(error)] for k, error in enumerate(errors, start=1) if error is not None
+            ]
             rivals.append({"name": RIVALS[key], "points": points})
         measures = {"this model": found.measures, **{RIVALS[key]: each for key, each in found.rivals.items()}}
-        table = [[name, [[key, round_digits(value)] for key, value in each.items()]] for name, each in measures.items()]
+        table = [
+            [name, [[key, round_digits(value)] for key, value in each.items()]]
+            for name, each in measures.items()
+        ]
         return {
             "view": self.name,
             "rivals": rivals,

@@ -56,7 +56,13 @@ def read_numbers(packed: Mapping[str, Any]) -> Any:
 def _draw_channel(axis: Any, found: Mapping[str, Any], channel: int) -> None:
     n, places = found["count"], np.array(found["places"])
     values = read_numbers(found["values"])[:, channel]
-    axis.plot(places[:n], values, color=PAST, linewidth=1.1, label="past" if found["task"] == "forecast" else "known")
+    axis.plot(
+        places[:n],
+        values,
+        color=PAST,
+        linewidth=1.1,
+        label="past" if found["task"] == "forecast" else "known",
+    )
     if "answer" in found:
         quantiles = found["quantiles"]
         answer = read_numbers(found["answer"])[..., channel]  # h q or n q
@@ -67,13 +73,23 @@ def _draw_channel(axis: Any, found: Mapping[str, Any], channel: int) -> None:
         for k in range(count // 2):
             wide = quantiles[count - 1 - k] - quantiles[k]
             axis.fill_between(
-                at, answer[:, k], answer[:, count - 1 - k], color=AHEAD, alpha=0.16, linewidth=0, label=f"{wide:.0%} band"
+                at,
+                answer[:, k],
+                answer[:, count - 1 - k],
+                color=AHEAD,
+                alpha=0.16,
+                linewidth=0,
+                label=f"{wide:.0%} band",
             )
         mark = "." if found["task"] == "fill" else ""
-        axis.plot(at, answer[:, quantiles.index(0.5)], marker=mark, color=AHEAD, linewidth=1.3, label="median")
+        axis.plot(
+            at, answer[:, quantiles.index(0.5)], marker=mark, color=AHEAD, linewidth=1.3, label="median"
+        )
     if found.get("truth"):
         truth = [(row[0], row[1 + channel]) for row in found["truth"] if row[1 + channel] is not None]
-        axis.plot(*zip(*truth, strict=True), color="#222222", linewidth=0.9, linestyle="--", label="what came")
+        axis.plot(
+            *zip(*truth, strict=True), color="#222222", linewidth=0.9, linestyle="--", label="what came"
+        )
     shown = np.unique(np.linspace(0, len(places) - 1, 6).astype(int))
     axis.set_xticks(places[shown], [_short(found["times"][k]) for k in shown])
     axis.set_title(found["channels"][channel], fontsize=8, loc="left")
@@ -95,7 +111,9 @@ def _draw_effects(axis: Any, found: Mapping[str, Any]) -> None:
     effects = _effects(found)
     moved = np.abs(effects).reshape(len(effects), -1).mean(1) if effects.ndim > 1 else effects
     axis.bar(np.arange(len(moved)) - len(moved) + 1, moved, color=PAST, width=1.0)
-    what = "how far a moment moves the forecast" if effects.ndim > 1 else "what a moment adds to the probability"
+    what = (
+        "how far a moment moves the forecast" if effects.ndim > 1 else "what a moment adds to the probability"
+    )
     axis.set_title(what, fontsize=8, loc="left")
 
 
