@@ -445,7 +445,7 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "transformerseries": (
                     "series:TransformerSeries",
-                    "series of numbers: what comes next, what is missing or which class, from attention by times",
+                    "series of numbers: what comes, what is missing or which class, by attention",
                     "shifts",
                 ),
                 "lstmseries": (

@@ -302,8 +302,8 @@ def _follow(subject: Subject, law: str) -> Action:
 
 
 def _translation(subject: Subject, group: Group | None) -> Symmetry | None:
-    points = subject.roles.points
-    if points is None and "translation" in subject.roles.promises and subject.roles.stream is not None:
+    points, promised = subject.roles.points, subject.roles.promises.get("translation")
+    if points is None and promised is not None and subject.roles.stream is not None:
         points = subject.roles.stream.tokens  # values of steps, each with a level that may change
     if points is None:
         return None
