@@ -28,9 +28,8 @@ class SeriesEvaluation(Evaluation):
     """Measures beside those of simple rivals."""
 
     rivals: dict[str, dict[str, float]] = field(default_factory=dict)  # name -> measures
-    by_step: dict[str, list[float]] = field(
-        default_factory=dict
-    )  # rival -> mean absolute error by steps ahead
+    # rival -> mean absolute error 1, 2, … steps ahead; None: nothing came then
+    by_step: dict[str, list[float | None]] = field(default_factory=dict)
     season: int = 1
 
     def to_json(self) -> dict[str, Any]:

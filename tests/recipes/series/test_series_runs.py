@@ -134,7 +134,12 @@ def test_several_series_and_kinds_of_model(folder):
 
 def test_classes_are_told_apart_and_held_out_by_series(folder):
     path = save_gestures(folder / "gestures.npz")
-    made = train(folder / "classes", path, steps=60, options={"data.test": 0.25, "train.lr": 5e-3})
+    made = train(
+        folder / "classes",
+        path,
+        steps=60,
+        options={"data.test": 0.25, "train.lr": 5e-3, "train.save_every": 100, "train.evaluate_every": 20},
+    )
     found = regard.evaluate(made.path)
     assert found.unit == "series" and found.count == 10 and found.measures["accuracy"] >= 0.9
     predictions = regard.predict(made.path, path)
