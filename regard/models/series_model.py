@@ -2,7 +2,7 @@
 simple guess, in units of the series' own deviation.
 
     forecast   y_(i+h) = v_i + Σ_k W_hk (v_(i−k) − v_i) + s_i σ_h (f_h + quantile),   s_i: deviation of v_1 … v_i
-    fill       y_i = straight line between the known neighbours + s σ (f + quantile)
+    fill       y_i = a season before and after, moved to the known neighbours + s σ (f + quantile)
     classify   classes from the mean of all steps
 
 v are the values, the last known one where some are missing (NaN). W is the least squares of the training part.
@@ -29,7 +29,7 @@ from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.nn.embed import StepEmbedding
 from regard.nn.in_order import line_up
-from regard.nn.lags import bridge_gaps, carry_forward, look_around, running_scale, whole_scale
+from regard.nn.lags import bridge_seasons, carry_forward, look_around, running_scale, whole_scale
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group
@@ -51,6 +51,7 @@ class SeriesConfig:
     # shares of what comes that should lie below each forecast; 0.5, the median, is one of them
     quantiles: tuple[float, ...] = QUANTILES
     lags: int = 48  # forecast: steps back that the linear part reads
+    season: int = 1  # fill: steps after which a series repeats itself, from which the first guess is made; 1: it does not
     patch: int = 8  # steps that one token reads: the last ones, or those around it
     dim: int = 32  # width of the layers
     depth: int = 2  # layers
@@ -60,7 +61,7 @@ class SeriesConfig:
     def __post_init__(self) -> None:
         check_sizes(self)
         check_names(self)
-        check_whole(self, "channels", "horizon", "lags", "patch", "dim", "depth")
+        check_whole(self, "channels", "horizon", "lags", "season", "patch", "dim", "depth")
         check_dropout(self)
         if (self.classes is not None) != (self.task == "classify"):
             raise RegardError(
@@ -273,7 +274,13 @@ class SeriesModel(nn.Module):
         times = given.times
         if times is None:
             times = torch.arange(n, device=given.x.device, dtype=torch.float64).expand(b, n)
-        line = bridge_gaps(given.x, given.known, times)
+        end = times[:, -1:]
+        if given.real is not None:
+            end = times.masked_fill(~given.real, -torch.inf).amax(1, keepdim=True)
+        line = bridge_seasons(given.x, given.known, times, self.config.season, end)
+        if given.real is not None:  # beyond the end, values stay as they are at it
+            last = (given.real.sum(1) - 1).clamp(min=0)[:, None, None]
+            line = torch.where(given.real[..., None], line, torch.take_along_dim(line, last, 1))
         mean, deviation = whole_scale(given.x, given.known)
         h = self.read(self._tokens(given, line, mean, deviation), given.times, given.real)
         added = self.head(h).transpose(-1, -2)  # b n q c

@@ -40,6 +40,27 @@ def bridge_gaps(x: Tensor, known: Tensor, times: Tensor) -> Tensor:
     return found.masked_fill((last < 0) & (following >= n), 0.0)
 
 
+def bridge_seasons(x: Tensor, known: Tensor, times: Tensor, season: int, end: Tensor) -> Tensor:
+    """Missing values as one season before and after, moved to where the known neighbours lie; on a straight line
+    where no such moment is known.   x, known: b n c, times: b n, end: b 1, the last time -> b n c
+
+    u_i is the mean of the known values at t_i ± season; what x is above u is bridged by straight lines.
+    """
+    line = bridge_gaps(x, known, times)
+    if season < 2:
+        return line
+    offsets = (-season, season)
+    asked = times[..., None] + torch.tensor(offsets, dtype=times.dtype, device=times.device)
+    inside = (asked >= times[:, :1, None]) & (asked <= end[..., None])
+    share = look_around(known.to(x.dtype), offsets, times) * inside[:, :, None]  # b n c 2
+    total = share.sum(-1)
+    there = total > 0.5
+    usual = (look_around(line, offsets, times) * share).sum(-1) / total.clamp(min=0.5)
+    above = bridge_gaps(x - usual, known & there, times)
+    some = (known & there).any(1, keepdim=True)
+    return torch.where(there & some, usual + above, line)
+
+
 def look_around(x: Tensor, offsets: tuple[int, ...], times: Tensor | None) -> Tensor:
     """x at the times t_i + offset, for each offset.   x: b n c, times: b n in order -> b n c k
 

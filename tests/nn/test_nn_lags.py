@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.nn.lags import bridge_gaps, carry_forward, look_around, running_scale, whole_scale
+from regard.nn.lags import bridge_gaps, bridge_seasons, carry_forward, look_around, running_scale, whole_scale
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,24 @@ def test_gaps_lie_on_the_straight_lines_of_numpy(given):
         straight = np.interp(times[b], times[b].numpy()[seen], x[b, :, c].numpy()[seen])
         np.testing.assert_allclose(found[b, :, c], straight, atol=1e-12)
     assert not bridge_gaps(x, torch.zeros_like(known), times).any()
+
+
+def test_seasons_fill_gaps_of_what_repeats_itself():
+    """A period of 5 on a slope: gaps are filled exactly, where straight lines are far off."""
+    t = torch.arange(40, dtype=torch.float64)
+    x = (torch.sin(2 * torch.pi * t / 5) + 0.1 * t)[None, :, None]
+    known = torch.ones(1, 40, 1, dtype=torch.bool)
+    known[:, 12:15] = False
+    known[:, 30] = False
+    holes = x.masked_fill(~known, torch.nan)
+    end = t[None, -1:]
+    torch.testing.assert_close(bridge_seasons(holes, known, t[None], 5, end), x)
+    straight = bridge_gaps(holes, known, t[None])
+    torch.testing.assert_close(bridge_seasons(holes, known, t[None], 1, end), straight)
+    assert (straight - x).abs().max() > 0.5
+    alone = torch.zeros_like(known)
+    alone[:, 7] = True
+    assert bridge_seasons(holes, alone, t[None], 5, end).isfinite().all()
 
 
 @pytest.mark.parametrize("offsets", [(-3, -2, -1), (-1,), (-2, 1, 4)])

@@ -135,7 +135,13 @@ def _fill(settings: Settings, file: SeriesFile) -> Job:
         test = Split(name="test", count=None, unit="hidden values", batches=partial(source.windows, "test"))
     return Job(
         kind=_kind(settings),
-        model=replace(settings.model, channels=len(file.channels), horizon=splits.horizon, lags=splits.lags),
+        model=replace(
+            settings.model,
+            channels=len(file.channels),
+            horizon=splits.horizon,
+            lags=splits.lags,
+            season=splits.season,
+        ),
         task=task,
         source=source,
         info=info,

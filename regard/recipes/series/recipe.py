@@ -66,6 +66,7 @@ class SeriesRecipe(Recipe):
         "model.classes": "",
         "model.horizon": "give --data.horizon",
         "model.lags": "give --data.lags",
+        "model.season": "give --data.season",
     }
     predict_options = PredictOptions
     generate_options = SampleOptions
