@@ -15,6 +15,8 @@ from regard.data.batch import Batch
 from regard.nn.lags import carry_forward
 from regard.training.tasks import Count, call
 
+TIMES = 6  # that a window is looked at in an evaluation of gaps, each time with others
+
 
 class Forecast:
     """The mean pinball loss of all steps ahead.   out b p h q c, target b p h (c + 1), the last a time after now"""
@@ -84,9 +86,11 @@ class FillIn:
         return _measure(self._compare, self.quantiles, model, self.hide_always(batches))
 
     def hide_always(self, batches: Iterable[Batch]) -> Iterable[Batch]:
-        """The same with the same steps hidden each time."""
+        """Each batch some times over, with other steps hidden; the same ones in every evaluation."""
         for number, batch in enumerate(batches):
-            yield self.hide(batch, torch.Generator().manual_seed(self.seed * 1_000_003 + number))
+            for again in range(TIMES):
+                seed = self.seed * 1_000_003 + TIMES * number + again
+                yield self.hide(batch, torch.Generator().manual_seed(seed))
 
     def hide(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
         """The batch with NaN in place of some known values; the target has NaN everywhere else."""
@@ -100,9 +104,7 @@ class FillIn:
         steps = torch.arange(n)[:, None]
         last = torch.where(begins, steps, -n).cummax(1).values
         hidden = (steps - last < length).to(batch.tokens.device)
-        hidden &= ~batch.tokens.isnan()
-        if batch.real is not None:
-            hidden &= batch.real[..., None]
+        hidden &= ~batch.target.isnan()  # known, and asked for
         tokens = batch.tokens.masked_fill(hidden, torch.nan)
         return replace(batch, tokens=tokens, target=batch.target.masked_fill(~hidden, torch.nan))
 

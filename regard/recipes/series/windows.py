@@ -138,14 +138,15 @@ class GapSource(Source):
         windows = []
         for number in which:
             start = int(random.integers(self.starts[number]))
-            windows.append((self.tracks[number], start, min(start + self.context, self.tracks[number].train)))
+            stop = min(start + self.context, self.tracks[number].train)
+            windows.append((self.tracks[number], start, stop, start))
         return self.make(windows)
 
     def validation(self) -> Iterator[Batch]:
         return self.windows("validation")
 
     def windows(self, split: str) -> Iterator[Batch]:
-        """A split in windows side by side."""
+        """A split in windows side by side; steps before it are read, too, but never asked for."""
         found = []
         for track in self.tracks:
             first, last = (track.train, track.validation)
@@ -153,25 +154,26 @@ class GapSource(Source):
                 first, last = (track.validation, len(track.x))
             for start in range(first, last, self.context):
                 stop = min(start + self.context, last)
-                # a short rest is read with what comes before it
-                found.append((track, max(first, stop - self.context), stop))
+                found.append((track, max(0, stop - self.context), stop, start))
         for k in range(0, len(found), TOGETHER):
             yield self.make(found[k : k + TOGETHER])
 
-    def make(self, windows: Sequence[tuple[Track, int, int]]) -> Batch:
-        longest = max(stop - start for _, start, stop in windows)
+    def make(self, windows: Sequence[tuple[Track, int, int, int]]) -> Batch:
+        """A batch of windows: steps start … stop − 1 of a series, of which those from a step on may be asked for."""
+        longest = max(stop - start for _, start, stop, _ in windows)
         b, c = len(windows), windows[0][0].x.shape[1]
         x = np.zeros((b, longest, c), dtype=np.float32)
         real = np.zeros((b, longest), dtype=bool)
         where = np.zeros((b, longest))
-        for row, (track, start, stop) in enumerate(windows):
+        target = np.full_like(x, np.nan)
+        for row, (track, start, stop, asked) in enumerate(windows):
             n = stop - start
             x[row, :n], real[row, :n] = track.x[start:stop], True
+            target[row, asked - start : n] = track.x[asked:stop]
             where[row, :n] = track.times[start:stop] - track.times[start]
-        tokens = torch.from_numpy(x)
         return Batch(
-            tokens,
-            tokens.clone(),
+            torch.from_numpy(x),
+            torch.from_numpy(target),
             real=None if real.all() else torch.from_numpy(real),
             where=None if self.equal else torch.from_numpy(where),
         )

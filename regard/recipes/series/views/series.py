@@ -67,7 +67,7 @@ class SeriesView(View):
             "origin": given.origin,
             "length": len(given.series),
             "held": given.held[given.chosen] if given.held else None,
-            "attention": attention_of_last(scene.seen, n, pooled=task == "classify"),
+            "attention": mean_attention(scene.seen, _asking(window.values, task)),
         }
         effects = hide_each(model, given.inputs, task)
         if effects is not None:
@@ -109,14 +109,27 @@ def _truth(given: SeriesInput, shown: int) -> list[list[Any]]:
     return rows
 
 
-def attention_of_last(seen: Any, n: int, *, pooled: bool) -> list[dict[str, Any]]:
-    """How much the last step attends to each step of the past; of a classifier, the mean of all steps."""
+def _asking(values: Array, task: str) -> Array:
+    """Whose attention is shown: the last step's before a forecast, that of steps with gaps, or of all steps.
+    bool n"""
+    n = len(values)
+    if task == "forecast":
+        return np.isin(np.arange(n), n - 1)
+    gaps: Any = np.isnan(values).any(1)
+    if task == "fill" and gaps.any():
+        return np.asarray(gaps)
+    return np.ones(n, dtype=bool)
+
+
+def mean_attention(seen: Any, asking: Array) -> list[dict[str, Any]]:
+    """How much some steps attend to each step, on average, by layer and head."""
     found = []
+    n = len(asking)
     for entry in seen:
         if not _over_steps(entry, n):
             continue
         weights = entry.weights[0].float().cpu()  # h n n
-        rows = weights.mean(1) if pooled else weights[:, -1]
+        rows = weights[:, torch.from_numpy(asking)].mean(1)
         found.append({"layer": entry.layer, "heads": list(entry.heads), "weights": round_digits(rows)})
     return found
 
@@ -128,7 +141,7 @@ def _over_steps(entry: Entry, n: int) -> bool:
 @torch.no_grad()
 def hide_each(model: SeriesModel, inputs: dict[str, Any], task: str) -> Tensor | None:
     """How the answer changes if one step is missing: of a forecast the median of each step ahead, in deviations; of
-    a classifier the probability of its class.   -> n h c, or n; None: nothing is asked, or the past is too long
+    a classifier the log-odds of its class.   -> n h c, or n; None: nothing is asked, or the past is too long
 
     Positive: with the step, the answer is higher.
     """
@@ -139,10 +152,14 @@ def hide_each(model: SeriesModel, inputs: dict[str, Any], task: str) -> Tensor |
     where = inputs.get("where")
     like = next(model.parameters())
 
+    chosen = 0
+    if task == "classify":
+        chosen = int(model(**inputs)[0].argmax())
+
     def ask(rows: Tensor) -> Tensor:
         more = {} if where is None else {"where": where.expand(len(rows), -1)}
         if task == "classify":
-            return model(rows.to(like), **more).softmax(-1)
+            return _log_odds(model(rows.to(like), **more), chosen)
         last = torch.full((len(rows), 1), n - 1)
         return model(rows.to(like), asked=last, **more)[:, 0, :, model.config.quantiles.index(0.5)]
 
@@ -152,7 +169,10 @@ def hide_each(model: SeriesModel, inputs: dict[str, Any], task: str) -> Tensor |
         rows = x.repeat(len(steps), 1, 1)
         rows[torch.arange(len(steps)), steps] = torch.nan
         parts.append(whole - ask(rows))
-    found = torch.cat(parts).float().cpu()
-    if task == "classify":
-        return found[:, int(whole[0].argmax())]
-    return found
+    return torch.cat(parts).float().cpu()
+
+
+def _log_odds(logits: Tensor, chosen: int) -> Tensor:
+    """log p / (1 − p) of one class.   b k -> b"""
+    others = [k for k in range(logits.shape[-1]) if k != chosen]
+    return logits[:, chosen] - logits[:, others].logsumexp(-1)

@@ -111,9 +111,7 @@ def _draw_effects(axis: Any, found: Mapping[str, Any]) -> None:
     effects = _effects(found)
     moved = np.abs(effects).reshape(len(effects), -1).mean(1) if effects.ndim > 1 else effects
     axis.bar(np.arange(len(moved)) - len(moved) + 1, moved, color=PAST, width=1.0)
-    what = (
-        "how far a moment moves the forecast" if effects.ndim > 1 else "what a moment adds to the probability"
-    )
+    what = "how far a moment moves the forecast" if effects.ndim > 1 else "what a moment adds to the log-odds"
     axis.set_title(what, fontsize=8, loc="left")
 
 
@@ -123,7 +121,7 @@ def _draw_attention(axis: Any, found: Mapping[str, Any]) -> None:
         weights = np.array(layer["weights"]).mean(0)
         back = np.arange(len(weights)) - len(weights) + 1
         axis.plot(back, weights, color=colour, linewidth=0.9, label=f"layer {layer['layer'] + 1}")
-    axis.set_title("attention over the past", fontsize=8, loc="left")
+    axis.set_title("attention over the steps", fontsize=8, loc="left")
     axis.legend(frameon=False, fontsize=6)
 
 
