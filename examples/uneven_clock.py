@@ -51,11 +51,11 @@ def main() -> None:
             out=folder / Path(path).stem,
             options=options,
             observers=[],
-            report=False,
+            report=path == timed,
         )
         found = regard.evaluate(run.path)
         print(f"{name:28}{found.measures['MAE']:.3f}    {found.rivals['naive']['MAE']:.3f}")
-    print(f"\nregard look {folder / 'tides'} shows the forecast, and what each moment contributes.")
+    print(f"\nsee it: regard look {folder / 'tides'}")
 
 
 if __name__ == "__main__":

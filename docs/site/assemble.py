@@ -29,6 +29,7 @@ MENU = {
         "docs/graphs.md",
         "docs/autoencoder.md",
         "docs/world.md",
+        "docs/series.md",
         "docs/pretrained.md",
     ],
     "Check, look, compare": [
