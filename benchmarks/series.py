@@ -104,11 +104,7 @@ def ets(path: str, season: int, horizon: int) -> tuple[dict[str, float], float]:
     for number, origin in enumerate(range(held.validation - 1, len(values) - horizon)):
         past = filled[: origin + 1]
         if shape is None:
-            shapes = [
-                (trend, seasonal)
-                for trend in (None, "add")
-                for seasonal in ((None, "add") if season == 12 else (None,))
-            ]
+            shapes = [(trend, seasonal) for trend in (None, "add") for seasonal in (None, "add")]
             shape = min(shapes, key=lambda each: fit(ETSModel, past, each, season).aic)
         if number % 3 == 0:
             last = fit(ETSModel, past, shape, season)

@@ -35,8 +35,21 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     if context.old is not None and context.old.config.corpus is not None:
         known = context.old.section(SeriesInfo, "corpus").clock
     file = read_series(data, settings.model.task, known=known)
+    settings = _take_over(settings, context.old)
     make = {"forecast": _forecast, "fill": _fill, "classify": _classify}[settings.model.task]
     return make(settings, file)
+
+
+def _take_over(settings: Settings, old: Run | None) -> Settings:
+    """Horizon and lags of the run that is started from, whose weights have these sizes, unless others are asked for."""
+    if old is None or old.config.kind != _kind(settings):
+        return settings
+    model = old.section(type(settings.model), "model")
+    if model.task != settings.model.task:
+        return settings
+    data = settings.data
+    wanted = replace(data, horizon=data.horizon or model.horizon, lags=data.lags or model.lags)
+    return replace(settings, data=wanted)
 
 
 def _kind(settings: Settings) -> str:

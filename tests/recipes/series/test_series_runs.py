@@ -110,6 +110,21 @@ def test_what_cannot_be_predicted_is_one_line(folder, run):
         assert words in prediction.error and "\n" not in prediction.error
 
 
+def test_a_run_starts_from_another_with_its_sizes(folder, run):
+    other = write_months(folder / "longer.csv", waves(200))
+    started = regard.train(
+        "series",
+        data=other,
+        start=run.path,
+        out=folder / "started",
+        options={"train.steps": 1, "train.batch": 4},
+        observers=[],
+        report=False,
+    )
+    ours, theirs = (regard.load(each.path).config for each in (started, run))
+    assert (ours.horizon, ours.lags, ours.dim) == (theirs.horizon, theirs.lags, theirs.dim)
+
+
 def test_sampled_futures_are_lines_of_csv(run, capsys):
     assert main(["generate", str(run.path), "--count", "2", "--horizon", "3"]) == 0
     lines = capsys.readouterr().out.strip().splitlines()
