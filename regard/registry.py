@@ -529,11 +529,11 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "scaling": (
                     "laws:SCALING",
-                    "values times a positive number: the output stays; only where declared",
+                    "values times a positive number: the output follows, or stays; only where declared",
                 ),
                 "translation": (
                     "laws:TRANSLATION",
-                    "all points move by one vector: the output stays; only where declared",
+                    "all points or values move by one vector: the output follows, or stays; only where declared",
                 ),
                 "relabelling": (
                     "laws:RELABELLING",
