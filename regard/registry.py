@@ -529,11 +529,11 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "scaling": (
                     "laws:SCALING",
-                    "values times a positive number: the output follows, or stays; only where declared",
+                    "values times a positive number: the output follows or stays; if declared",
                 ),
                 "translation": (
                     "laws:TRANSLATION",
-                    "all points or values move by one vector: the output follows, or stays; only where declared",
+                    "points or values move by a vector: the output follows or stays; if declared",
                 ),
                 "relabelling": (
                     "laws:RELABELLING",
