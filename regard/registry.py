@@ -222,6 +222,10 @@ _CATEGORIES: dict[str, Category] = {
                     "graph_conv:GAT",
                     "attention along edges with additive scores, and GATv2; nodes n d -> n d",
                 ),
+                "meshconv": (
+                    "mesh_conv:MeshConv",
+                    "convolution on triangles with parallel transport; vertices n 1+2M c",
+                ),
                 "recurrent": (
                     "recurrent:Recurrent",
                     "LSTM or GRU layers, in one or both directions, by torch's fused calls",
@@ -332,6 +336,11 @@ _CATEGORIES: dict[str, Category] = {
                     "graph_transformer:GraphTransformer",
                     "nodes attend along edges, or to all with distances and spectral places",
                     "permutations",
+                ),
+                "meshnet": (
+                    "mesh_net:MeshNet",
+                    "convolution on triangle meshes with parallel transport: no frame matters",
+                    "gauges and permutations and rotations of space and scalings and translations",
                 ),
                 "lenet": (
                     "convnets:LeNet",
@@ -495,6 +504,10 @@ _CATEGORIES: dict[str, Category] = {
                     "graphs.recipe:RECIPE",
                     "predictions for nodes, edges or whole graphs, from edge lists and other files",
                 ),
+                "meshes": (
+                    "meshes.recipe:RECIPE",
+                    "a model of surfaces made of triangles, from files or synthetic",
+                ),
                 "world": (
                     "world.recipe:RECIPE",
                     "a world model, and a policy that learns inside it, of environments or episodes",
@@ -538,6 +551,10 @@ _CATEGORIES: dict[str, Category] = {
                 "relabelling": (
                     "laws:RELABELLING",
                     "nodes get other numbers, and edges too: the output moves along, or stays",
+                ),
+                "gauge": (
+                    "gauge:GAUGE",
+                    "every vertex of a mesh gets another frame: scalars stay, arrows turn along",
                 ),
                 "reordering": (
                     "hygiene:REORDERING",

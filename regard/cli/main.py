@@ -5,17 +5,18 @@ import io
 import os
 import sys
 
-from regard.cli import compare, pretrained, story, verify
+from regard.cli import compare, pretrained, serve, story, verify
 from regard.cli.commands import COMMANDS, help_for
 from regard.cli.memory import limit_memory, out_of_memory
 from regard.cli.threads import wait_passively
 from regard.errors import RegardError, did_you_mean
 
 # their imports offer them
-assert {"verify", "compare", "import", "export", "story"} <= COMMANDS.keys(), (
+assert {"verify", "compare", "import", "export", "serve", "story"} <= COMMANDS.keys(), (
     verify,
     compare,
     pretrained,
+    serve,
     story,
 )
 
@@ -86,6 +87,7 @@ def _run(words: list[str]) -> int:
         "compare",
         "import",
         "export",
+        "serve",
         "story",
     )
     more = name in own or (name == "train" and len(rest) > 1)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard import registry
 from regard.data.array import Array
 from regard.errors import RegardError
+from regard.generation.writer import Writer
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
 from regard.recipes.answers import AMONG
@@ -219,6 +220,10 @@ class Recipe(ABC):
         raise RegardError(
             f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
         )
+
+    def open_writer(self, run: Run) -> Writer:
+        """What writes texts as a run does: for many of them at once, and for a server."""
+        raise RegardError(f"{run.path} was trained on {self.name}, which writes no text")
 
     # ── looking
 

@@ -31,6 +31,7 @@ EXTRAS = (
     "graphs",
     "pairs",
     "edge_features",
+    "faces",
     "rank",
     "asked",
     "documents",
