@@ -47,6 +47,7 @@ LARGEST: dict[str, int] = {
     "threads": 4096,
     **dict.fromkeys(("observations", "observed", "actions"), 2**16),
     **dict.fromkeys(("ensemble", "frames", "environments", "processes", "epochs"), 256),
+    **dict.fromkeys(("lags", "season"), 2**14),
     **dict.fromkeys(("imagined", "horizon", "minibatch", "rounds", "episodes"), 2**20),
     **dict.fromkeys(("real_steps", "world_steps", "first_steps", "round_steps"), 10**9),
     **dict.fromkeys(

@@ -456,6 +456,26 @@ _CATEGORIES: dict[str, Category] = {
                     "world model: what comes after an action, from one gated state",
                     "shifts",
                 ),
+                "transformerseries": (
+                    "series:TransformerSeries",
+                    "series of numbers: what comes, what is missing or which class, by attention",
+                    "shifts",
+                ),
+                "lstmseries": (
+                    "recurrent_series:LSTMSeries",
+                    "series of numbers, read by an LSTM",
+                    "shifts",
+                ),
+                "gruseries": (
+                    "recurrent_series:GRUSeries",
+                    "series of numbers, read by gated recurrent units",
+                    "shifts",
+                ),
+                "convseries": (
+                    "conv_series:ConvSeries",
+                    "series of numbers, read by gated convolutions",
+                    "shifts",
+                ),
             },
         ),
     ),
@@ -496,6 +516,10 @@ _CATEGORIES: dict[str, Category] = {
                     "world.recipe:RECIPE",
                     "a world model, and a policy that learns inside it, of environments or episodes",
                 ),
+                "series": (
+                    "series.recipe:RECIPE",
+                    "forecasts, classes or missing values of series of numbers over time",
+                ),
             },
         ),
     ),
@@ -522,11 +546,11 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "scaling": (
                     "laws:SCALING",
-                    "values times a positive number: the output stays; only where declared",
+                    "values times a positive number: the output follows or stays; if declared",
                 ),
                 "translation": (
                     "laws:TRANSLATION",
-                    "all points move by one vector: the output stays; only where declared",
+                    "points or values move by a vector: the output follows or stays; if declared",
                 ),
                 "relabelling": (
                     "laws:RELABELLING",

@@ -30,6 +30,7 @@ MENU = {
         "docs/meshes.md",
         "docs/autoencoder.md",
         "docs/world.md",
+        "docs/series.md",
         "docs/pretrained.md",
         "docs/serve.md",
     ],
