@@ -10,6 +10,7 @@ Each row takes some minutes at most; what was found is kept in benchmarks/scale.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -112,7 +113,7 @@ def many_graphs(folder: Path) -> Path:
 def pace(events: list[dict[str, Any]]) -> float:
     """Median seconds of a step, without the first five."""
     times = [each["seconds"] for each in steps_of(events)][5:]
-    return statistics.median(b - a for a, b in zip(times, times[1:], strict=False))
+    return statistics.median(b - a for a, b in itertools.pairwise(times))
 
 
 def speed(parallel: str, folder: Path) -> dict[str, Any]:
@@ -194,7 +195,7 @@ def pause(folder: Path) -> dict[str, Any]:
             "0.0001",
         ]
         times = [each["seconds"] for each in steps_of(train(folder, name, [*options, *more]))]
-        gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+        gaps = [b - a for a, b in itertools.pairwise(times)]
         usual = statistics.median(gaps)
         found[name] = max(gaps[7], gaps[15]) - usual  # steps 9 and 17 come after checkpoints
     return found
