@@ -23,6 +23,7 @@ MENU = {
     "Train": [
         "docs/text.md",
         "docs/long.md",
+        "docs/experts.md",
         "docs/translation.md",
         "docs/images.md",
         "docs/sets.md",
