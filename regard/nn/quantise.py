@@ -13,7 +13,7 @@ from regard.errors import RegardError
 GROUP = 32
 ZERO = {"int8": 128, "int4": 8, "int4_min": 0}  # the whole number that stands for 0
 KINDS = ("int8", "int4")  # what `quantise` makes; int4_min comes from files
-PIECE = 2**22  # numbers that are worked on at once
+PIECE = 2**18  # numbers that are worked on at once: they stay in the cache of the processor
 # by what the largest number of a group is divided to find a scale: some clip it, so that the others are nearer
 DIVISORS = torch.arange(6.5, 9.25, 0.25)
 

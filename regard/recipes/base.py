@@ -160,6 +160,12 @@ class Recipe(ABC):
         """The model of a run, ready for use."""
         return load_model(run)
 
+    def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
+        """The model of a run with weights of a kind (see docs/generation.md), for writing text only."""
+        if weights not in ("auto", "float32"):
+            raise RegardError(f"weights={weights} is for models that write text, got a run of {self.name}")
+        return self.load(run)
+
     def lend_body(self, run: Run) -> LentBody | None:
         """What runs of other recipes can start from, beside runs of the same kind of model; None: nothing."""
         return None

@@ -29,13 +29,53 @@ NORM_KINDS = {"rmsnorm": 1, "layernorm": 2}
 MOST_CHANNELS = 1024
 # options of a decoder that the step has, each with all its values but for those that `why_not` names
 KNOWN = frozenset(
-    """
-    vocab context dim depth heads kv_heads head_dim position bias base rotary_channels rope_scaling
-    rope_factor rope_original rope_low rope_high unused_places norm eps placement mlp hidden qk_norm
-    offset offsets tied attention window block random_blocks features redraw projected buckets
-    rounds attention_seed dropout embedding_norm embedding_scale weights ngrams zero_start softcap
-    lora memory
-    """.split()
+    [
+        "vocab",
+        "context",
+        "dim",
+        "depth",
+        "heads",
+        "kv_heads",
+        "head_dim",
+        "position",
+        "bias",
+        "base",
+        "rotary_channels",
+        "rope_scaling",
+        "rope_factor",
+        "rope_original",
+        "rope_low",
+        "rope_high",
+        "unused_places",
+        "norm",
+        "eps",
+        "placement",
+        "mlp",
+        "hidden",
+        "qk_norm",
+        "offset",
+        "offsets",
+        "tied",
+        "attention",
+        "window",
+        "block",
+        "random_blocks",
+        "features",
+        "redraw",
+        "projected",
+        "buckets",
+        "rounds",
+        "attention_seed",
+        "dropout",
+        "embedding_norm",
+        "embedding_scale",
+        "weights",
+        "ngrams",
+        "zero_start",
+        "softcap",
+        "lora",
+        "memory",
+    ]
 )
 
 
@@ -140,7 +180,10 @@ class Description:
 
     def _block(self, i: int) -> Block:
         stem = f"stack.blocks.{i}"
-        maps = {name: self._matrix(f"{stem}.attention.f.{name}.weight") for name in ("to_q", "to_k", "to_v", "mix")}
+        maps = {
+            name: self._matrix(f"{stem}.attention.f.{name}.weight")
+            for name in ("to_q", "to_k", "to_v", "mix")
+        }
         maps |= {name: self._matrix(f"{stem}.mlp.f.{name}.weight") for name in ("gate", "up", "down")}
         return Block(
             attention=self._norm(f"{stem}.attention.norm"),
@@ -197,7 +240,9 @@ class Description:
             return 0, None, None
         c = position.turned
         how = (c, 1, position.spectrum, torch.device("cpu"), torch.float32, False)
-        cosines, sines = turns_at(None, 0, capacity, 1, *how)  # 1 1 n c, in two halves, the first of the sines negative
+        cosines, sines = turns_at(
+            None, 0, capacity, 1, *how
+        )  # 1 1 n c, in two halves, the first of the sines negative
         return c, self._keep(cosines[0, 0, :, c // 2 :]), self._keep(sines[0, 0, :, c // 2 :])
 
     def _codes(self, position: Position, capacity: int) -> int | None:
