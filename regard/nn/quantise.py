@@ -13,6 +13,7 @@ from regard.errors import RegardError
 GROUP = 32
 ZERO = {"int8": 128, "int4": 8, "int4_min": 0}  # the whole number that stands for 0
 KINDS = ("int8", "int4")  # what `quantise` makes; int4_min comes from files
+LARGEST = 65504.0  # of float16
 PIECE = 2**18  # numbers that are worked on at once: they stay in the cache of the processor
 # by what the largest number of a group is divided to find a scale: some clip it, so that the others are nearer
 DIVISORS = torch.arange(6.5, 9.25, 0.25)
@@ -56,6 +57,11 @@ def quantise(weight: Tensor, kind: str) -> Quantised:
     """
     if kind not in KINDS:
         raise RegardError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    peak = float(weight.detach().abs().amax())
+    if not peak <= LARGEST * (127 if kind == "int8" else DIVISORS[-1].item()):
+        raise RegardError(
+            f"a weight is {peak:.3g}, beyond what a scale in float16 can hold; use float32 or bfloat16"
+        )
     rows, columns = weight.shape
     padded = -(-columns // GROUP) * GROUP
     q = torch.empty(rows, padded, dtype=torch.uint8)
@@ -67,11 +73,6 @@ def quantise(weight: Tensor, kind: str) -> Quantised:
         found, by = quantise_groups(piece.unflatten(1, (-1, GROUP)))
         q[first : first + step] = (found + ZERO[kind]).to(torch.uint8).flatten(1)
         scale[first : first + step] = by
-    if not bool(scale.isfinite().all()):
-        raise RegardError(
-            f"a weight is {float(weight.abs().max()):.3g}, beyond what a scale in float16 can hold; use float32 or "
-            "bfloat16"
-        )
     return Quantised(kind, q, scale, columns)
 
 
