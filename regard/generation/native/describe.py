@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.attention.places import sides
 from regard.attention.positions import Code, Concatenated, Position, Rotary, turns_at
 from regard.generation.native.library import Block, Matrix, Model, Norm
-from regard.generation.native.pack import KINDS, Packed
+from regard.generation.native.pack import KINDS, ROWS, Packed
 from regard.models.attentions import window_of
 from regard.models.decoder import DecoderConfig
 from regard.models.sequence_model import BIASES, POSITIONS
@@ -132,9 +132,12 @@ class Description:
         self.kept: list[Tensor] = []  # tables that the step reads
         channels = config.channels
         kv_heads = config.kv_heads or config.heads
-        wide = -(-channels // 16) * 16
+        wide = -(-channels // ROWS) * ROWS
+        room = -(-capacity // ROWS) * ROWS
         dtype = torch.float16 if half_cache else torch.float32
-        self.cache = torch.empty(2, config.depth, slots, kv_heads, capacity, wide, dtype=dtype)
+        self.values = torch.empty(config.depth, slots, kv_heads, room, wide, dtype=dtype)
+        # zeros: a register also holds keys of places that are not there yet
+        self.keys = torch.zeros(config.depth, slots, kv_heads, room // ROWS, wide, ROWS, dtype=dtype)
         self.blocks = (Block * config.depth)(*(self._block(i) for i in range(config.depth)))
         tables = [self._matrix(f"ngrams.tables.{i}") for i in range(config.ngrams - 1)]
         self.tables = (Matrix * max(1, len(tables)))(*tables)
@@ -155,7 +158,7 @@ class Description:
             placement=PLACEMENTS[config.placement],
             ngrams=config.ngrams - 1,
             slots=slots,
-            capacity=capacity,
+            capacity=room,
             half_cache=int(half_cache),
             threads=threads,
             scale=channels**-0.5,
@@ -171,10 +174,16 @@ class Description:
             codes=self._codes(position, capacity),
             cosines=cosines,
             sines=sines,
-            bias=self._bias(capacity),
-            keys=self.cache[0].data_ptr(),
-            values=self.cache[1].data_ptr(),
+            bias=self._bias(room),
+            keys=self.keys.data_ptr(),
+            values=self.values.data_ptr(),
         )
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Keys and values of the first places of a slot."""
+        self.values[:, target, :, :length] = self.values[:, source, :, :length]
+        blocks = -(-length // ROWS)
+        self.keys[:, target, :, :blocks] = self.keys[:, source, :, :blocks]
 
     # ── parts with weights
 

@@ -58,8 +58,7 @@ class NativeSlots:
             raise RegardError(f"slot {source} has {self.length(source)} tokens, not {length} to copy")
         if self._check(target) == source:
             return self.truncate(source, length)
-        cache = self._description.cache
-        cache[:, :, target, :, :length] = cache[:, :, source, :, :length]
+        self._description.copy(source, target, length)
         self._tokens[target] = self._tokens[source][:length]
 
     def read(self, slots: Sequence[int], tokens: Sequence[Sequence[int]]) -> Tensor:

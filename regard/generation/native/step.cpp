@@ -39,6 +39,15 @@ constexpr int ROWS = 16;           // outputs in a block of a matrix
 constexpr int PARTS = ROWS / W;    // registers that hold a number of each of them
 constexpr int GROUP = 32;          // numbers with one scale
 
+// Loops over rows and registers are unrolled where there are registers enough, so that sums stay in them.
+#if REGARD_PATH == 2
+#define UNROLL _Pragma("GCC unroll 16")
+constexpr int TILE = 8;  // rows at once
+#else
+#define UNROLL
+constexpr int TILE = 4;
+#endif
+
 typedef float floats __attribute__((vector_size(4 * W)));
 typedef int32_t ints __attribute__((vector_size(4 * W)));
 typedef uint8_t bytes __attribute__((vector_size(4 * W)));
@@ -162,7 +171,9 @@ struct Model {
     const Matrix* tables;  // of n-grams
     const Block* blocks;
     const float *codes, *cosines, *sines, *bias;  // place dim · place turned/2 · head distance; null: none
-    uint8_t *keys, *values;  // depth slots kv_heads capacity wide, float32 or float16
+    // float32 or float16. values: depth slots kv_heads capacity wide; keys: depth slots kv_heads capacity/16 wide 16, so
+    // that a register holds one channel of several keys. capacity is a multiple of 16, wide: channels up to one
+    uint8_t *keys, *values;
 };
 }
 
@@ -244,31 +255,41 @@ template <int KIND> static inline ints start(int32_t sum) {
     return all(int32_t(-(KIND == INT8 ? 128 : 8) * sum));
 }
 
+template <int T> static inline void write_out(const floats (&sum)[T][PARTS], float (*out)[ROWS]) {
+    UNROLL for (int t = 0; t < T; t++) {
+        UNROLL for (int p = 0; p < PARTS; p++) store(out[t] + p * W, sum[t][p]);
+    }
+}
+constexpr int AHEAD = 8192;  // bytes: while some rows are multiplied, memory already brings what comes later
 // 16 outputs of T rows of the input, each of them by one thread and in one order: results do not depend on threads.
 template <int T> static void block_float32(const Matrix& m, const uint8_t* data, Input& in, int row, float (*out)[ROWS]) {
     const float* w = (const float*)data;
     const float* x[T];
     for (int t = 0; t < T; t++) x[t] = in.row(row + t);
     floats sum[T][PARTS] = {};
-    for (int k = 0; k < m.columns; k++)
-        for (int p = 0; p < PARTS; p++) {
+    for (int k = 0; k < m.columns; k++) {
+        UNROLL for (int p = 0; p < PARTS; p++) {
             floats here = load<floats>(w + size_t(k) * ROWS + p * W);
-            for (int t = 0; t < T; t++) sum[t][p] += here * x[t][k];
+            if (p == 0) __builtin_prefetch(data + size_t(k) * ROWS * 4 + AHEAD);
+            UNROLL for (int t = 0; t < T; t++) sum[t][p] += here * x[t][k];
         }
-    memcpy(out, sum, sizeof(sum));
+    }
+    write_out<T>(sum, out);
 }
 template <int T> static void block_bfloat16(const Matrix& m, const uint8_t* data, Input& in, int row, float (*out)[ROWS]) {
     const float* x[T];
     for (int t = 0; t < T; t++) x[t] = in.row(row + t);
     floats sum[T][PARTS] = {};
-    for (int k = 0; k < up_to(m.columns, 2); k += 2)
-        for (int p = 0; p < PARTS; p++) {
+    for (int k = 0; k < up_to(m.columns, 2); k += 2) {
+        UNROLL for (int p = 0; p < PARTS; p++) {
             ints pair = load<ints>(data + (size_t(k) * ROWS + p * 2 * W) * 2);
+            if (p == 0) __builtin_prefetch(data + size_t(k) * ROWS * 2 + AHEAD);
             floats even = (floats)(pair << 16), odd = (floats)(pair & int32_t(0xffff0000));
-            for (int t = 0; t < T; t++) sum[t][p] += even * x[t][k];
-            for (int t = 0; t < T; t++) sum[t][p] += odd * x[t][k + 1];
+            UNROLL for (int t = 0; t < T; t++) sum[t][p] += even * x[t][k];
+            UNROLL for (int t = 0; t < T; t++) sum[t][p] += odd * x[t][k + 1];
         }
-    memcpy(out, sum, sizeof(sum));
+    }
+    write_out<T>(sum, out);
 }
 template <int T, int KIND>
 static void block_whole(const Matrix& m, const uint8_t* data, Input& in, int row, float (*out)[ROWS]) {
@@ -284,21 +305,26 @@ static void block_whole(const Matrix& m, const uint8_t* data, Input& in, int row
         q[t] = in.q.data() + at, scale[t] = in.scale.data() + at / GROUP, sums[t] = in.sum.data() + at / GROUP;
     }
     floats sum[T][PARTS] = {};
-    for (int g = 0; g < groups_of(m); g++)
-        for (int p = 0; p < PARTS; p++) {
+    int groups = groups_of(m);
+    for (int g = 0; g < groups; g++) {
+        UNROLL for (int p = 0; p < PARTS; p++) {
             bytes here[8];
             const uint8_t* from = w + size_t(g) * SIZE + p * 4 * W;
-            if (KIND == INT8)
-                for (int j = 0; j < 8; j++) here[j] = load<bytes>(from + j * 4 * ROWS);
-            else
-                for (int j = 0; j < 4; j++) {
+            if (p == 0) {
+                UNROLL for (int line = 0; line < SIZE / 64; line++) __builtin_prefetch(from + AHEAD + line * 64);
+            }
+            if (KIND == INT8) {
+                UNROLL for (int j = 0; j < 8; j++) here[j] = load<bytes>(from + j * 4 * ROWS);
+            } else {
+                UNROLL for (int j = 0; j < 4; j++) {
                     ints two = load<ints>(from + j * 4 * ROWS);
                     here[j] = (bytes)(two & 0x0f0f0f0f), here[j + 4] = (bytes)((two >> 4) & 0x0f0f0f0f);
                 }
+            }
             floats of_weights = widen(load<halves>(scales + g * ROWS + p * W));
-            for (int t = 0; t < T; t++) {
+            UNROLL for (int t = 0; t < T; t++) {
                 ints dot = start<KIND>(sums[t][g]);
-                for (int j = 0; j < 8; j++) dot = add_products<KIND>(dot, here[j], q[t] + g * GROUP + 4 * j);
+                UNROLL for (int j = 0; j < 8; j++) dot = add_products<KIND>(dot, here[j], q[t] + g * GROUP + 4 * j);
                 sum[t][p] += __builtin_convertvector(dot, floats) * (of_weights * scale[t][g]);
                 if (KIND == INT4_MIN) {
                     floats least = widen(load<halves>(minima + g * ROWS + p * W));
@@ -306,7 +332,8 @@ static void block_whole(const Matrix& m, const uint8_t* data, Input& in, int row
                 }
             }
         }
-    memcpy(out, sum, sizeof(sum));
+    }
+    write_out<T>(sum, out);
 }
 template <int T> static void block_times(const Matrix& m, const uint8_t* data, Input& in, int row, float (*out)[ROWS]) {
     switch (m.kind) {
@@ -504,10 +531,10 @@ struct Decoder {
             const Output* out = outputs;
             while (i >= blocks_of(*out->matrix)) i -= blocks_of(*out++->matrix);
             const uint8_t* data = out->matrix->data + size_t(i) * block_size(*out->matrix);
-            float found[8][ROWS];
+            float found[TILE][ROWS];
             for (int row = 0; row < count;) {
-                int left = count - row, taken = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-                if (taken == 8) block_times<8>(*out->matrix, data, in, row, found);
+                int left = count - row, taken = left >= TILE ? TILE : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+                if (taken == TILE) block_times<TILE>(*out->matrix, data, in, row, found);
                 else if (taken == 4) block_times<4>(*out->matrix, data, in, row, found);
                 else if (taken == 2) block_times<2>(*out->matrix, data, in, row, found);
                 else block_times<1>(*out->matrix, data, in, row, found);
@@ -573,46 +600,53 @@ struct Decoder {
         size_t number = (size_t(layer) * m.slots + slot) * m.kv_heads + head;
         return number * m.capacity * wide * (m.half_cache ? 2 : 4);
     }
-    void keep(uint8_t* to, int place, const float* from) {
-        if (!m.half_cache) {
-            memcpy(to + size_t(place) * wide * 4, from, size_t(wide) * 4);
-            return;
+    void keep(uint8_t* to, size_t at, int step, const float* from) {
+        for (int c = 0; c < wide; c++) {
+            if (m.half_cache) ((uint16_t*)to)[at + size_t(c) * step] = to_half(from[c]);
+            else ((float*)to)[at + size_t(c) * step] = from[c];
         }
-        uint16_t* at = (uint16_t*)to + size_t(place) * wide;
-        for (int c = 0; c < wide; c++) at[c] = to_half(from[c]);
     }
     void remember(const Block& block, int layer, int row, int head) {
-        alignas(64) float turned[1024] = {};
+        alignas(64) float turned[1024];
         size_t at = past(layer, rows.slots[row], head);
         turn(block.key, rows.places[row], k.data() + size_t(row) * of_k + head * m.channels, turned);
-        keep(m.keys + at, rows.places[row], turned);
-        memcpy(turned, v.data() + size_t(row) * of_k + head * m.channels, size_t(m.channels) * 4);
-        keep(m.values + at, rows.places[row], turned);
+        int place = rows.places[row];
+        keep(m.keys + at, size_t(place / ROWS) * ROWS * wide + place % ROWS, ROWS, turned);
+        memcpy(turned, v.data() + size_t(row) * of_k + head * m.channels, size_t(m.channels) * 4);  // (zeros follow)
+        keep(m.values + at, size_t(place) * wide, 1, turned);
     }
     template <class Stored> static inline floats lanes(const Stored* from);
 
     // softmax over the places up to this one, within the window, of (q·k·scale + bias), times v
     template <class Stored> void attend(const Block& block, int layer, int row, int head, std::vector<float>& room) {
         int place = rows.places[row], first = m.window ? std::max(0, place - m.window + 1) : 0;
-        int count = place - first + 1;
-        if (int(room.size()) < up_to(count, W)) room.resize(up_to(m.capacity, W));
-        alignas(64) float query[1024], sum[1024] = {};
+        int begin = first / ROWS * ROWS, end = up_to(place + 1, ROWS), count = place + 1;
+        if (int(room.size()) < m.capacity) room.resize(m.capacity);
+        alignas(64) float query[1024], sum[1024];
         turn(block.query, place, q.data() + size_t(row) * of_q + head * m.channels, query);
         size_t at = past(layer, rows.slots[row], head / (m.heads / m.kv_heads));
-        const Stored* keys = (const Stored*)(m.keys + at) + size_t(first) * wide;
-        const Stored* values = (const Stored*)(m.values + at) + size_t(first) * wide;
+        const Stored *keys = (const Stored*)(m.keys + at), *values = (const Stored*)(m.values + at);
         float* weights = room.data();
-        float most = -INFINITY;
-        for (int j = 0; j < count; j++) {
-            floats dot{};
-            for (int c = 0; c < wide; c += W) dot += lanes(keys + size_t(j) * wide + c) * load<floats>(query + c);
-            weights[j] = total(dot) * m.scale;
-            if (m.bias) weights[j] += m.bias[size_t(head) * m.capacity + (count - 1 - j)];
-            most = std::max(most, weights[j]);
+        const float* bias = m.bias ? m.bias + size_t(head) * m.capacity : nullptr;
+        for (int j = begin; j < end; j += ROWS) {
+            UNROLL for (int p = 0; p < PARTS; p++) {
+                floats dot[4] = {};  // several sums: each would wait for itself
+                const Stored* key = keys + size_t(j) * wide + p * W;
+                for (int c = 0; c < wide; c += 4) {
+                    UNROLL for (int i = 0; i < 4; i++) dot[i] += lanes(key + size_t(c + i) * ROWS) * query[c + i];
+                }
+                store(weights + j + p * W, (dot[0] + dot[1] + dot[2] + dot[3]) * m.scale);
+            }
+            for (int i = std::max(j, first); bias && i < std::min(end, j + ROWS) && i < count; i++)
+                weights[i] += bias[place - i];
         }
-        for (int j = count; j < up_to(count, W); j++) weights[j] = -INFINITY;
+        for (int j = begin; j < first; j++) weights[j] = -INFINITY;
+        for (int j = count; j < end; j++) weights[j] = -INFINITY;
+        floats high = all(-INFINITY);
+        for (int j = begin; j < end; j += W) high = larger(high, load<floats>(weights + j));
+        float most = largest(high);
         floats sums{};
-        for (int j = 0; j < up_to(count, W); j += W) {
+        for (int j = begin; j < end; j += W) {
             floats score = load<floats>(weights + j) - most;
             floats weight = score < -87.0f ? floats{} : exponential(score);
             sums += weight;
@@ -623,9 +657,24 @@ struct Decoder {
         for (int c = 0; c < wide; c += AT_ONCE * W) {
             floats part[AT_ONCE] = {};
             int parts = std::min(AT_ONCE, (wide - c) / W);
-            for (int j = 0; j < count; j++)
-                for (int i = 0; i < AT_ONCE; i++)
-                    if (i < parts) part[i] += weights[j] * lanes(values + size_t(j) * wide + c + i * W);
+            if (parts == AT_ONCE) {
+                floats other[AT_ONCE] = {};
+                int j = first;
+                for (; j + 1 < count; j += 2) {
+                    const Stored* value = values + size_t(j) * wide + c;
+                    UNROLL for (int i = 0; i < AT_ONCE; i++) {
+                        part[i] += weights[j] * lanes(value + i * W);
+                        other[i] += weights[j + 1] * lanes(value + wide + i * W);
+                    }
+                }
+                UNROLL for (int i = 0; i < AT_ONCE; i++) {
+                    if (j < count) part[i] += weights[j] * lanes(values + size_t(j) * wide + c + i * W);
+                    part[i] += other[i];
+                }
+            } else {
+                for (int j = first; j < count; j++)
+                    for (int i = 0; i < parts; i++) part[i] += weights[j] * lanes(values + size_t(j) * wide + c + i * W);
+            }
             for (int i = 0; i < parts; i++) store(sum + c + i * W, part[i] * by);
         }
         memcpy(mixed.data() + size_t(row) * of_q + head * m.channels, sum, size_t(m.channels) * 4);
