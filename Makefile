@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types browser bench clean
+.PHONY: help demo test lint types browser docs bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -21,8 +21,9 @@ lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY) ## mypy
+types: $(READY) ## mypy, on the package and on a project that uses it
 	$(BIN)/mypy
+	cd tests/consumer && ../../$(BIN)/mypy .
 
 # Pages are tested in a real browser. Where it may be installed it is; elsewhere its tests are skipped and say what to type.
 browser:
@@ -30,6 +31,14 @@ browser:
 	    && echo "Installing chromium, once, to test pages." \
 	    && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 	    || echo "There is no chromium, so pages are not tested; to have it: sudo apt-get install chromium" >&2
+
+# A warning is an error: a link that leads nowhere stops it.
+docs: $(VENV)/.docs ## the site, for reading offline: build/site/index.html
+	@rm -rf build/site build/site-source
+	@$(BIN)/python docs/site/assemble.py build/site-source
+	@PYTHONPATH=. $(BIN)/python -m sphinx -q -W --keep-going -b html build/site-source build/site
+	@$(BIN)/regard story --out build/site/story.html --docs docs
+	@echo "open build/site/index.html, or build/site/story.html"
 
 bench: $(READY) ## measure speed side by side with peers
 	@for file in benchmarks/[a-z]*.py; do \
@@ -50,4 +59,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -c constraints.txt hatchling
 	@$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[all,dev]'
+	@touch $@
+
+$(VENV)/.docs: $(READY)
+	@$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation -e '.[docs]'
 	@touch $@

@@ -30,10 +30,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(
         ("training", "look"), TO_TRAINING
     ),  # these know nothing of each other: they meet in a run directory
+    "story": TO_TRAINING | {"look"},  # it knows the library and the page, and no kind of data
     "recipes": TO_RECIPES,  # the protocol: it knows no kind of data
     "targets": TO_RECIPES | {"recipes"},
     "api": TO_RECIPES | {"recipes", "targets"},
-    "cli": TO_RECIPES | {"recipes", "targets", "api", "regard"},
+    "cli": TO_RECIPES | {"story", "recipes", "targets", "api", "regard"},
     "__main__": {"cli"},
     "__init__": {"attention", "look", "api"},  # for editors only: see test_lazy_names_only_at_the_top
 }

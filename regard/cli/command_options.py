@@ -153,10 +153,39 @@ class LookOptions:
     laws: bool = False  # also measure the laws of this model (a run has them already)
 
     def __post_init__(self) -> None:
-        if self.port is not None and not 0 <= self.port <= 65535:
-            raise RegardError(f"port must be a whole number from 0 to 65535, got {str(self.port)[:20]}")
-        if self.port is not None and self.out is not None:
-            raise RegardError("--port is for a page that is served, and --out writes one; give one of them")
+        _check_served(self.port, self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoryOptions:
+    """One page from a sum that remembers everything to attention, its positions and its symmetries. Every figure
+    computes what it shows. The page works offline and sends nothing, your photos included. Without --out it is
+    served on 127.0.0.1, to you alone.
+    """
+
+    out: str | None = None  # write the page in one file (.html); None: serve it
+    port: int | None = None  # port of the served page; None: any free port
+    # the address of the documentation as HTML, such as . or https://example.org/docs: chapters link to its pages;
+    # None: chapters name the pages
+    docs: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_served(self.port, self.out)
+        if self.out is not None and not self.out.lower().endswith(".html"):
+            raise RegardError(f"--out is a page and must end in .html, got {self.out!r}")
+        scheme = (self.docs or "").partition(":")
+        if scheme[1] and scheme[0] not in ("http", "https", "file"):
+            raise RegardError(
+                f"--docs is an address of pages (http, https, file or relative), got {self.docs!r}"
+            )
+
+
+def _check_served(port: int | None, out: str | None) -> None:
+    """A port is one that there is, and of a page that is served."""
+    if port is not None and not 0 <= port <= 65535:
+        raise RegardError(f"port must be a whole number from 0 to 65535, got {str(port)[:20]}")
+    if port is not None and out is not None:
+        raise RegardError("--port is for a page that is served, and --out writes one; give one of them")
 
 
 @dataclass(frozen=True, kw_only=True)

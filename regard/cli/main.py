@@ -5,14 +5,19 @@ import io
 import os
 import sys
 
-from regard.cli import compare, pretrained, verify
+from regard.cli import compare, pretrained, story, verify
 from regard.cli.commands import COMMANDS, help_for
 from regard.cli.memory import limit_memory, out_of_memory
 from regard.cli.threads import wait_passively
 from regard.errors import RegardError, did_you_mean
 
 # their imports offer them
-assert {"verify", "compare", "import", "export"} <= COMMANDS.keys(), (verify, compare, pretrained)
+assert {"verify", "compare", "import", "export", "story"} <= COMMANDS.keys(), (
+    verify,
+    compare,
+    pretrained,
+    story,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -71,7 +76,18 @@ def _run(words: list[str]) -> int:
     if name not in COMMANDS:
         raise RegardError(_unknown(name))
     # have a help of their own
-    own = ("generate", "predict", "evaluate", "check", "look", "verify", "compare", "import", "export")
+    own = (
+        "generate",
+        "predict",
+        "evaluate",
+        "check",
+        "look",
+        "verify",
+        "compare",
+        "import",
+        "export",
+        "story",
+    )
     more = name in own or (name == "train" and len(rest) > 1)
     if ("-h" in rest or "--help" in rest) and not more:
         print(help_for(COMMANDS[name]))

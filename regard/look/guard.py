@@ -25,7 +25,7 @@ NAMES = ("127.0.0.1", "localhost")  # of this machine
 BODY_SECONDS = 60.0  # in which the whole body of a request has to come
 HEADER_BYTES = 16 * 2**10  # of one request
 FIELDS = 8  # of a query, at most
-ASK_FOR_TOKEN = "open the address that `regard look` printed, with its token; without it nobody may ask"
+ASK_FOR_TOKEN = "open the address that regard printed, with its token; without it nobody may ask"
 TOO_SLOW = f"the whole of a request has to come within {BODY_SECONDS:.0f} seconds"
 HEADERS = {
     "Cache-Control": "no-store",

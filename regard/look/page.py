@@ -23,27 +23,37 @@ SCRIPTS = "scripts"  # web/scripts/*.js, in the order of their names
 @cache
 def parts(more: tuple[Path, ...] = ()) -> dict[str, str]:
     """The files that every page is made of, and those of views that not all have, in the order of their
-    names. One function, in strict mode, is around all scripts."""
+    names."""
     scripts = [*(WEB / SCRIPTS).glob("*.js"), *(path for path in more if path.suffix == ".js")]
     styles = [WEB / "page.css", *(path for path in more if path.suffix == ".css")]
-    script = "\n".join(path.read_text("utf-8") for path in sorted(scripts, key=lambda path: path.name))
     return {
         "page": (WEB / "page.html").read_text("utf-8"),
         "style": "\n".join(path.read_text("utf-8") for path in styles),
-        "script": f'\n(() => {{\n"use strict";\n{script}\n}})();\n',
+        "script": join_scripts(scripts),
     }
+
+
+def join_scripts(paths: Iterable[Path]) -> str:
+    """Scripts in the order of their names. One function, in strict mode, is around all of them."""
+    script = "\n".join(path.read_text("utf-8") for path in sorted(paths, key=lambda path: path.name))
+    return f'\n(() => {{\n"use strict";\n{script}\n}})();\n'
 
 
 def policy(files: Iterable[Path] = (), *, live: bool = False) -> str:
     """The Content-Security-Policy of a page: its one script and its one style, named by their hashes, images
     inside the page, and nothing else; a live page may ask its own server."""
     known = parts(tuple(files))
+    return policy_with(known["style"], known["script"], live=live)
+
+
+def policy_with(style: str, script: str, *, live: bool = False) -> str:
+    """The policy of a page that has this one style and this one script."""
     asks = "'self'" if live else "'none'"
     return "; ".join(
         [
             "default-src 'none'",
-            f"script-src {_hash_of(known['script'])}",
-            f"style-src {_hash_of(known['style'])}",
+            f"script-src {_hash_of(script)}",
+            f"style-src {_hash_of(style)}",
             "img-src data:",
             f"connect-src {asks}",
             "base-uri 'none'",
@@ -94,10 +104,18 @@ def html(data: Mapping[str, Any], files: Iterable[Path] = ()) -> str:
         "POLICY": policy(files, live=data.get("live") is not None),
         "STYLE": known["style"],
         "SCRIPT": known["script"],
-        # the only sequences that could end a script early are made harmless; JSON means the same with them
-        "DATA": to_json(data).replace("<", "\\u003c"),
+        "DATA": to_script(data),
     }
-    text = known["page"]
+    return fill(known["page"], filled)
+
+
+def to_script(data: Any) -> str:
+    """JSON inside a script of a page: the only sequences that could end it early are made harmless; it means the same."""
+    return to_json(data).replace("<", "\\u003c")
+
+
+def fill(text: str, filled: Mapping[str, str]) -> str:
+    """A template with what stands for its {{NAMES}}."""
     pieces = []
     while "{{" in text:  # once from left to right, so that what is filled in is not searched again
         before, _, rest = text.partition("{{")

@@ -144,7 +144,11 @@ def _no_constant(text: str) -> Any:
 
 def server(session: Session, token: str) -> Any:
     """A uvicorn server with the limits of connections, times and sizes; `run(sockets=[...])` serves."""
-    application = app(session, token)
+    return configure(app(session, token), answer_headers(session))
+
+
+def configure(application: Application, headers: dict[str, str]) -> Any:
+    """A uvicorn server of any application behind the guard."""
     try:
         import uvicorn
 
@@ -154,7 +158,7 @@ def server(session: Session, token: str) -> Any:
 
     config = uvicorn.Config(
         application,
-        http=connection_class(answer_headers(session)),
+        http=connection_class(headers),
         ws="none",
         lifespan="off",
         log_level="critical",  # what goes wrong is said by the guard, in one line

@@ -1,0 +1,87 @@
+"""The text: its Python runs and prints what it says, its links lead somewhere, its equations are MathML."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from regard.errors import RegardError
+from regard.story.chapter import FOLDER, read_chapters
+from regard.story.equations import mathml
+from regard.story.page import WEB
+from tests.test_docs import DOCS, anchor, blocks, run
+
+PATHS = sorted(FOLDER.glob("*.md"))
+ALL = [block for path in PATHS for block in blocks(path.name, path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("block", ALL, ids=lambda block: block.page)
+def test_the_call_of_a_chapter_runs(block, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "# " in block.code
+    run(block, capsys)
+
+
+def test_every_chapter_has_a_figure_a_call_and_a_page_to_read_on():
+    for path in PATHS[1:-1]:
+        text = path.read_text("utf-8")
+        assert text.count("[figure: ") == text.count("```python") == text.count("[docs: ") == 1, path.name
+        assert "$$" in text
+
+
+def test_every_figure_has_a_script_and_every_script_a_figure():
+    wanted = {name for path in PATHS for name in re.findall(r"\[figure: ([\w-]+)\]", path.read_text("utf-8"))}
+    drawn = {
+        name
+        for path in WEB.glob("*.js")
+        for name in re.findall(r"^figures\.(\w+) =", path.read_text("utf-8"), re.M)
+    }
+    assert wanted == drawn
+
+
+def test_links_lead_to_headings_of_the_documentation():
+    links = re.findall(
+        r'href="at/(\w+)\.html(?:#([\w-]+))?"', "".join(each.html for each in read_chapters("at/"))
+    )
+    assert len(links) == len(PATHS) - 1
+    for page, name in links:
+        text = (DOCS / f"{page}.md").read_text("utf-8")
+        headings = {anchor(heading) for heading in re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE)}
+        assert not name or name in headings, f"{page}.md has no heading {name}"
+
+
+def test_without_an_address_pages_are_named():
+    text = "".join(each.html for each in read_chapters())
+    assert "href=" not in text
+    assert "Read on in <code>docs/attention.md</code>" in text
+
+
+def test_no_line_of_a_call_is_too_long_for_the_column():
+    assert [line for block in ALL for line in block.code.splitlines() if len(line) > 80] == []
+
+
+def test_chapters_are_well_formed():
+    for chapter in read_chapters("."):
+        ElementTree.fromstring(chapter.html.replace("&nbsp;", " ").replace(' tabindex="0"', ""))
+        assert "$" not in chapter.html
+
+
+@pytest.mark.parametrize(
+    "tex, wanted",
+    [
+        ("x_i", "<msub><mi>x</mi><mi>i</mi></msub>"),
+        ("x_i^2", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
+        ("\\frac{1}{d}", "<mfrac><mrow><mn>1</mn></mrow><mrow><mi>d</mi></mrow></mfrac>"),
+        ("\\sum_i", "<munder><mo>∑</mo><mi>i</mi></munder>"),
+        ("a<b", "<mi>a</mi><mo>&lt;</mo><mi>b</mi>"),
+        ("(a)^2", "<msup><mrow><mo>(</mo><mrow><mi>a</mi></mrow><mo>)</mo></mrow><mn>2</mn></msup>"),
+    ],
+)
+def test_equations(tex, wanted):
+    assert mathml(tex) == f"<math><mrow>{wanted}</mrow></math>"
+
+
+@pytest.mark.parametrize("tex", ["{a", "a}", "(a", "a)", "x_", "\\unknown", "\\mbox a", "\\mbox{a"])
+def test_a_wrong_equation_is_refused(tex):
+    with pytest.raises(RegardError, match=re.escape(tex) if "unknown" not in tex else "unknown"):
+        mathml(tex)
