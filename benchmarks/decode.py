@@ -13,12 +13,14 @@ finer is in the package. One row of a table is printed as soon as it is known.
 from __future__ import annotations
 
 import argparse
+import copy
 import lzma
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -170,9 +172,14 @@ def open_llama_cpp(path: Path, threads: int) -> Any:
     return Llama(str(path), n_threads=threads, n_threads_batch=threads, **how)
 
 
-def make_gpt2(weights: str, threads: int) -> Any:
+@lru_cache(maxsize=1)
+def make_gpt2_decoder() -> Decoder:
     torch.manual_seed(0)
-    return open_native(GPT2, Decoder(GPT2).state_dict, weights, threads=threads)
+    return Decoder(GPT2).eval()
+
+
+def make_gpt2(weights: str, threads: int) -> Any:
+    return open_native(GPT2, make_gpt2_decoder().state_dict, weights, threads=threads)
 
 
 def make_hugging_face_gpt2() -> Any:
@@ -185,7 +192,7 @@ def make_hugging_face_gpt2() -> Any:
 
 
 def compare_gpt2(given: argparse.Namespace) -> None:
-    theirs, ours = make_hugging_face_gpt2(), Decoder(GPT2).eval().bfloat16()
+    theirs, ours = make_hugging_face_gpt2(), copy.deepcopy(make_gpt2_decoder()).bfloat16()
     contestants = {"Hugging Face generate, bfloat16": decode_hugging_face(theirs, given.tokens)}
     contestants["regard, PyTorch, bfloat16"] = decode_pytorch(ours, given.tokens)
     for weights in ("float32", "bfloat16", "int8", "int4"):
