@@ -24,12 +24,14 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("context", "rope_original", "window", "points", "sample", "memory"), 2**22),
     **dict.fromkeys(("batch_tokens", "pairs", "bleu_pairs"), 2**22),
     "classes": 2**16,
+    "meshes": 2**20,
     **dict.fromkeys(("latent", "shape"), 2**20),  # numbers of a code, and the axes of an input
     **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours", "edge_features"), 2**20),
     **dict.fromkeys(
         ("dim", "head_dim", "rotary_channels", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18
     ),
     **dict.fromkeys(("depth", "depths", "decoder_depth", "blocks", "residual", "halve"), 512),
+    "orders": 16,  # of rotation
     **dict.fromkeys(
         ("heads", "kv_heads", "registers", "lora", "placed", "unused_places", "token_types"), 1024
     ),
@@ -45,6 +47,7 @@ LARGEST: dict[str, int] = {
     "threads": 4096,
     **dict.fromkeys(("observations", "observed", "actions"), 2**16),
     **dict.fromkeys(("ensemble", "frames", "environments", "processes", "epochs"), 256),
+    **dict.fromkeys(("lags", "season"), 2**14),
     **dict.fromkeys(("imagined", "horizon", "minibatch", "rounds", "episodes"), 2**20),
     **dict.fromkeys(("real_steps", "world_steps", "first_steps", "round_steps"), 10**9),
     **dict.fromkeys(

@@ -217,6 +217,13 @@ def _sync(path: Path, mode: int) -> None:
         os.close(handle)
 
 
+def sync(path: PathLike) -> None:
+    """Wait until the disk has a file that something else wrote, and its name."""
+    path = Path(path)
+    _sync(path, os.O_RDONLY)
+    _sync_folder(path.parent)
+
+
 def _sync_folder(folder: Path) -> None:
     """So that the new name survives a power cut, too. Some systems cannot sync a folder, and need not."""
     try:

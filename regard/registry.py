@@ -222,6 +222,10 @@ _CATEGORIES: dict[str, Category] = {
                     "graph_conv:GAT",
                     "attention along edges with additive scores, and GATv2; nodes n d -> n d",
                 ),
+                "meshconv": (
+                    "mesh_conv:MeshConv",
+                    "convolution on triangles with parallel transport; vertices n 1+2M c",
+                ),
                 "recurrent": (
                     "recurrent:Recurrent",
                     "LSTM or GRU layers, in one or both directions, by torch's fused calls",
@@ -337,6 +341,11 @@ _CATEGORIES: dict[str, Category] = {
                     "nodes attend along edges, or to all with distances and spectral places",
                     "permutations",
                 ),
+                "meshnet": (
+                    "mesh_net:MeshNet",
+                    "convolution on triangle meshes with parallel transport: no frame matters",
+                    "gauges and permutations and rotations of space and scalings and translations",
+                ),
                 "lenet": (
                     "convnets:LeNet",
                     "two convolutions, then linear layers that know every place",
@@ -447,6 +456,26 @@ _CATEGORIES: dict[str, Category] = {
                     "world model: what comes after an action, from one gated state",
                     "shifts",
                 ),
+                "transformerseries": (
+                    "series:TransformerSeries",
+                    "series of numbers: what comes, what is missing or which class, by attention",
+                    "shifts",
+                ),
+                "lstmseries": (
+                    "recurrent_series:LSTMSeries",
+                    "series of numbers, read by an LSTM",
+                    "shifts",
+                ),
+                "gruseries": (
+                    "recurrent_series:GRUSeries",
+                    "series of numbers, read by gated recurrent units",
+                    "shifts",
+                ),
+                "convseries": (
+                    "conv_series:ConvSeries",
+                    "series of numbers, read by gated convolutions",
+                    "shifts",
+                ),
             },
         ),
     ),
@@ -479,9 +508,17 @@ _CATEGORIES: dict[str, Category] = {
                     "graphs.recipe:RECIPE",
                     "predictions for nodes, edges or whole graphs, from edge lists and other files",
                 ),
+                "meshes": (
+                    "meshes.recipe:RECIPE",
+                    "a model of surfaces made of triangles, from files or synthetic",
+                ),
                 "world": (
                     "world.recipe:RECIPE",
                     "a world model, and a policy that learns inside it, of environments or episodes",
+                ),
+                "series": (
+                    "series.recipe:RECIPE",
+                    "forecasts, classes or missing values of series of numbers over time",
                 ),
             },
         ),
@@ -509,15 +546,19 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "scaling": (
                     "laws:SCALING",
-                    "values times a positive number: the output stays; only where declared",
+                    "values times a positive number: the output follows or stays; if declared",
                 ),
                 "translation": (
                     "laws:TRANSLATION",
-                    "all points move by one vector: the output stays; only where declared",
+                    "points or values move by a vector: the output follows or stays; if declared",
                 ),
                 "relabelling": (
                     "laws:RELABELLING",
                     "nodes get other numbers, and edges too: the output moves along, or stays",
+                ),
+                "gauge": (
+                    "gauge:GAUGE",
+                    "every vertex of a mesh gets another frame: scalars stay, arrows turn along",
                 ),
                 "reordering": (
                     "hygiene:REORDERING",

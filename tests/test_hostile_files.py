@@ -26,6 +26,7 @@ from regard.data import image_files, tokenizer
 from regard.data.batch import generator
 from regard.data.columns import read_columns
 from regard.data.image_arrays import read_npz
+from regard.data.meshes import read_mesh
 from regard.data.point_clouds import read_cloud
 from regard.data.tables import read_table
 from regard.errors import RegardError
@@ -290,6 +291,9 @@ READERS = {
     "points as csv": (".csv", lambda path: read_cloud(str(path), None, generator(0))),
     "points as ply": (".ply", lambda path: read_cloud(str(path), None, generator(0))),
     "points as off": (".off", lambda path: read_cloud(str(path), None, generator(0))),
+    "a mesh as obj": (".obj", lambda path: read_mesh(str(path))),
+    "a mesh as stl": (".stl", lambda path: read_mesh(str(path))),
+    "a mesh as glb": (".glb", lambda path: read_mesh(str(path))),
     "a table": (".csv", lambda path: read_table(str(path))),
     "a table as parquet": (".parquet", lambda path: read_table(str(path))),
     "columns": (".csv", lambda path: read_columns(str(path))),

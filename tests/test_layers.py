@@ -14,7 +14,7 @@ TO_MODELS = TO_NN | {"nn"}
 TO_GENERATION = TO_MODELS | {"models", "data"}
 TO_RUNS = TO_GENERATION | {"pretrained", "generation"}
 TO_TRAINING = TO_RUNS | {"runs"}
-TO_RECIPES = TO_TRAINING | {"training", "look"}
+TO_RECIPES = TO_TRAINING | {"serving", "training", "look"}
 
 # What each file or folder of the package may import of the package, besides itself. A kind of data is a folder of recipes/.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -27,10 +27,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": TO_MODELS,
     **dict.fromkeys(("pretrained", "generation"), TO_GENERATION),
     "runs": TO_RUNS,
-    **dict.fromkeys(
-        ("training", "look"), TO_TRAINING
-    ),  # these know nothing of each other: they meet in a run directory
-    "story": TO_TRAINING | {"look"},  # it knows the library and the page, and no kind of data
+    "serving": TO_GENERATION | {"generation"},
+    # these know nothing of each other: they meet in a run directory
+    "training": TO_TRAINING,
+    "look": TO_TRAINING | {"serving"},
+    "story": TO_TRAINING | {"look", "serving"},  # it knows the library and the page, and no kind of data
     "recipes": TO_RECIPES,  # the protocol: it knows no kind of data
     "targets": TO_RECIPES | {"recipes"},
     "api": TO_RECIPES | {"recipes", "targets"},

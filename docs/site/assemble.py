@@ -28,9 +28,12 @@ MENU = {
         "docs/images.md",
         "docs/sets.md",
         "docs/graphs.md",
+        "docs/meshes.md",
         "docs/autoencoder.md",
         "docs/world.md",
+        "docs/series.md",
         "docs/pretrained.md",
+        "docs/serve.md",
     ],
     "Check, look, compare": [
         "docs/check.md",

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from regard import config as configs
+from regard.api import together
 from regard.api.finish import finish_run
 from regard.api.python_words import speak_python
 from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
@@ -113,13 +114,16 @@ def train(
         check_resumable(run, found, model=model, start=start, given=given)
         settings = apply_settings(settings_of(run), wanted | ({} if path is None else {"data.path": path}))
         return resume_run(run, settings, given=given, **how)
-    with scanning_once():
-        place = new_run_path(recipe) if out is None else out
-        check_free(place)  # before any work on data
+    with scanning_once(), together.telling_errors():
         origin = None if start is None else open_run(start)
         what = data if path is None else path
         settings = resolve_defaults(found, what, found.choose_kind(model, task, what), wanted, origin)
         settings = apply_settings(settings, wanted)
+        together.join(settings.train)
+        place, again = together.choose_place(recipe, out)
+        if again:
+            run = Run.open(place)
+            return resume_run(run, apply_settings(settings_of(run), wanted), given=given, **how)
         return repeat.train_settings(found, settings, out=place, start=origin, given=given, **how)
 
 
@@ -138,13 +142,19 @@ def train_recipe(
     report: bool = True,
 ) -> Run:
     """Train a recipe with these settings, from the beginning. given: data that is not a path"""
-    check_free(out)
+    ranks = together.join(settings.train)
+    settings = together.with_world(settings, ranks)
+    if ranks is None:
+        check_free(out)
     if start is not None:
         check_body(recipe, settings, start)
-    job = prepare_job(recipe, settings, DataContext(cache=cache_folder(), note=note, old=start, given=given))
+    context = DataContext(cache=cache_folder(), note=note, old=start, given=given)
+    job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
     model = build_model(job, settings)
     if start is not None:
         copy_weights(model, start, job.kind)
+    if together.follow_job(recipe, job, model, settings):
+        return Run.open(out)
     sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
     sections |= {"train": settings.train, "corpus": job.info, "unit": job.unit}
     sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
@@ -164,14 +174,18 @@ def resume_run(
     """Go on with a run, exactly where it stopped. Settings may differ from its own only in the budget and in
     saving."""
     recipe = recipe_of(run)
+    settings = together.with_world(settings, together.join(settings.train))
     run.agree("data", settings.data)
     run.agree("model", settings.model)
     run.agree("train", settings.train, but=loop.MAY_CHANGE)
-    job = prepare_job(recipe, settings, DataContext(cache=cache_folder(), note=note, old=run, given=given))
+    context = DataContext(cache=cache_folder(), note=note, old=run, given=given)
+    job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
     check_same_data(run, job.info)
     model = build_model(job, settings)
     if run.config.origin is not None and not (run.state / "latest.json").exists():
         copy_weights(model, Run.open(run.config.origin), job.kind)
+    if together.follow_job(recipe, job, model, settings):
+        return run
     return _fit(nullcontext(run), recipe, job, model, settings, observers, report, resume=True)
 
 
@@ -227,7 +241,7 @@ def _fit(
             "observers": observers,
             "sample": job.sample,
             "notes": job.notes,
-            "stepper": job.stepper,
+            "stepper": together.make_stepper(job.stepper, recipe.name),
         }
         ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
         finish_run(run, recipe, job, ended, observers, report=report)

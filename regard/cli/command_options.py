@@ -189,6 +189,30 @@ def _check_served(port: int | None, out: str | None) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """TARGET is a model that writes text: the folder of a run, made by regard train, the folder of a downloaded
+    Hugging Face model, or a GGUF file. It answers on 127.0.0.1 as OpenAI's API does: /v1/completions,
+    /v1/chat/completions (if the model has a chat template) and /v1/models. Ctrl-C ends it.
+
+    Every request needs a key, as a Bearer token: that in the environment variable REGARD_KEY, or else a new one,
+    which is printed. (A key among the options of a command could be read by every user of the machine.)
+    """
+
+    port: int | None = None  # port of the server; None: any free port
+    slots: int = 8  # texts that are written at once; others wait
+    # most tokens of a prompt and its text together; None: what the model reads at once, but 2048 at most
+    context: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.port is not None and not 0 <= self.port <= 65535:
+            raise RegardError(f"port must be a whole number from 0 to 65535, got {str(self.port)[:20]}")
+        for name, most in (("slots", 1024), ("context", 2**20)):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= most:
+                raise RegardError(f"{name} must be a whole number from 1 to {most:,}, got {str(value)[:20]}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImportOptions:
     """PATH is a Hugging Face directory (config.json and safetensors) or a GGUF file. Known are GPT-2, Llama,
     Mistral, Qwen2, Qwen3, GPT-NeoX, BERT, RoBERTa, DistilBERT, ViT, DeiT, DINOv2 and Swin. What cannot be

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
+from regard.cli.launch import is_worker, launch, wanted_processes
 from regard.cli.words import check_single_path, pop_data_options, pop_options
 from regard.errors import RegardError
 
@@ -97,6 +98,7 @@ def train(words: list[str]) -> int:
 
     from regard.api.finish import files_in_a_line, laws_in_a_line
     from regard.api.look import read_laws
+    from regard.api.together import is_follower
     from regard.cli import options
     from regard.recipes.base import get_recipe
     from regard.runs.command import shell_command
@@ -105,7 +107,12 @@ def train(words: list[str]) -> int:
     from regard.training.progress import Ending
 
     recipe = get_recipe(name)
-    if "-h" in rest or "--help" in rest:
+    asks_help = "-h" in rest or "--help" in rest
+    if not asks_help and not is_worker():
+        processes = wanted_processes(rest, resume, given.get("--out"), recipe.name)
+        if processes > 1:
+            return launch(processes, words)
+    if asks_help:
         data = given.get("--data")
         kind = recipe.choose_kind(given.get("--model"), given.get("--task"), data)
         print(options.help_text(recipe, data, kind, rest))
@@ -113,6 +120,8 @@ def train(words: list[str]) -> int:
     ending = Ending()
     with retain_freed_memory():
         run = train_as_asked(recipe, given, rest, ending, resume=resume, report=report)
+    if is_follower():
+        return 0
     print(f"\n{files_in_a_line(run)}")
     if isinstance(run, Repeats):
         run = run.runs[0]
@@ -129,7 +138,7 @@ def train_as_asked(
     recipe: Any, given: dict[str, str], words: list[str], ending: Any, *, resume: bool, report: bool
 ) -> Any:
     """Settings from the words of the command, read once, and the training with them."""
-    from regard.api import repeat
+    from regard.api import repeat, together
     from regard.api import train as training
     from regard.api.start import resolve_defaults
     from regard.cli import options
@@ -137,9 +146,9 @@ def train_as_asked(
     from regard.data.scan import scanning_once
     from regard.recipes.base import settings_of
     from regard.recipes.settings import apply_settings
-    from regard.runs.locations import latest_run_path, new_run_path
+    from regard.runs.locations import latest_run_path
     from regard.runs.repeats import Repeats
-    from regard.runs.run import Run, check_free
+    from regard.runs.run import Run
     from regard.targets.imported import open_run
     from regard.training.progress import watch
 
@@ -154,6 +163,8 @@ def train_as_asked(
         "observers": [watch(), ending],
         "report": report,
     }
+    if together.has_others():
+        how["note"] = None
     if resume:
         place = out or latest_run_path(recipe.name)
         if Repeats.exists(place):
@@ -165,15 +176,19 @@ def train_as_asked(
         recipe.choose_kind(run.config.kind, task)
         training.check_resumable(run, recipe, model=kind, start=start, given=None)
         settings = apply_settings(settings_of(run), {} if data is None else {"data.path": data})
-        return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
-    with scanning_once():
+        with together.telling_errors():
+            return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
+    with scanning_once(), together.telling_errors():
         origin = None if start is None else open_run(start)
         kind = recipe.choose_kind(kind, task, data)
         settings = resolve_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
         settings = options.read_settings(recipe, settings, words, program)
-        place = out or new_run_path(recipe.name)
-        check_free(place)  # before any work on data
-        return repeat.train_settings(recipe, settings, out=place, start=origin, **how)
+        together.join(settings.train)
+        folder, again = together.choose_place(recipe.name, out)
+        if again:  # torchrun has started all processes again
+            settings = options.read_settings(recipe, settings_of(Run.open(folder)), words, program)
+            return training.resume_run(Run.open(folder), settings, **how)
+        return repeat.train_settings(recipe, settings, out=folder, start=origin, **how)
 
 
 @command(

@@ -5,19 +5,13 @@ import io
 import os
 import sys
 
-from regard.cli import compare, pretrained, story, verify
+from regard.cli import compare, pretrained, serve, story, tokenize, verify
 from regard.cli.commands import COMMANDS, help_for
 from regard.cli.memory import limit_memory, out_of_memory
-from regard.cli.threads import wait_passively
+from regard.cli.threads import speak_once, wait_passively
 from regard.errors import RegardError, did_you_mean
 
-# their imports offer them
-assert {"verify", "compare", "import", "export", "story"} <= COMMANDS.keys(), (
-    verify,
-    compare,
-    pretrained,
-    story,
-)
+OFFERING = (compare, pretrained, serve, story, tokenize, verify)  # modules whose import adds their commands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:  # the process is this command and nothing else
         limit_memory()
         wait_passively()
+        speak_once()
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -48,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BaseException as error:  # extensions written in Rust panic with what is no Exception
         if debug:
             raise
+        if getattr(error, "told", False):  # by another process
+            return 2
         print(f"regard: {_one_line(error, words[0] if words else '')}", file=sys.stderr)
         return 2
 
@@ -75,21 +72,9 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise RegardError(_unknown(name))
-    # have a help of their own
-    own = (
-        "generate",
-        "predict",
-        "evaluate",
-        "check",
-        "look",
-        "verify",
-        "compare",
-        "import",
-        "export",
-        "story",
-    )
-    more = name in own or (name == "train" and len(rest) > 1)
-    if ("-h" in rest or "--help" in rest) and not more:
+    # all others explain their options themselves
+    brief = name == "list" or (name == "train" and len(rest) == 1)
+    if brief and rest and ("-h" in rest or "--help" in rest):
         print(help_for(COMMANDS[name]))
         return 0
     return COMMANDS[name].run(rest)

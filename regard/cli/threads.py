@@ -1,4 +1,4 @@
-"""How threads wait for each other, which must be said before torch is loaded."""
+"""What must be said before torch is loaded: how threads wait for each other, and what several processes print."""
 
 import os
 
@@ -11,3 +11,9 @@ def wait_passively() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+
+
+def speak_once() -> None:
+    """Of several processes, each would print torch's advice to programmers. What the user has set stays."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")

@@ -34,6 +34,7 @@ class Batch:
     pairs: Tensor | None = None  # 2 p, pairs of nodes to predict
     graphs: int | None = None  # how many graphs there are; the last ones may have no nodes
     edge_features: Tensor | None = None  # e k, numbers of each edge
+    faces: Any = None  # 3 f, corners of the triangles of a mesh, or what is known of them; None: no mesh
     follows: bool = False  # each row goes on where the same row of the batch before ended
     rank: Tensor | None = None  # b n, when each token comes in an order of its row; None: as the places say
     asked: Tensor | None = None  # b p, the slots whose tokens are predicted; None: all
@@ -43,7 +44,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
-        if self.tokens.dim() < 1 or (self.edges is None and self.target.shape[:1] != self.tokens.shape[:1]):
+        if self.tokens.dim() < 1 or (self.has_rows and self.target.shape[:1] != self.tokens.shape[:1]):
             raise RegardError(
                 "tokens and target must have the same number of rows, got shapes "
                 f"{tuple(self.tokens.shape)} and "
@@ -62,17 +63,22 @@ class Batch:
         return replace(self, **{name: part.to(device) for name, part in parts.items() if hasattr(part, "to")})
 
     @property
+    def has_rows(self) -> bool:
+        """Is the first axis of the tokens that of the examples? Nodes of graphs and meshes lie side by side."""
+        return self.edges is None and self.faces is None
+
+    @property
     def size(self) -> int:
         """How much work it is: b · n for ids b n or steps b n d, padding included; nodes of graphs; b for
         anything else."""
         sequences = self.tokens.dim() == 3 or (self.tokens.dim() == 2 and not self.tokens.is_floating_point())
-        return self.tokens.shape[0] * (self.tokens.shape[1] if sequences and self.edges is None else 1)
+        return self.tokens.shape[0] * (self.tokens.shape[1] if sequences and self.has_rows else 1)
 
 
 @runtime_checkable
 class Source(Protocol):
     """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but
-    the step."""
+    the step. A source whose batches cannot be cut into rows for several processes says why in `whole`."""
 
     def batch(self, step: int) -> Batch:
         """The training batch of step 0, 1, 2, ..."""

@@ -98,7 +98,7 @@ def generate_samples(
     if ends:
         sampling = replace(sampling, stop=(*sampling.stop, *ends))
     ids = getattr(tokenizer, "size", None)
-    reader = IncrementalDecoder(network, _prompt_ids(tokenizer, prompt), sampling.max_new, ids)
+    reader = IncrementalDecoder(network, encode_prompt(tokenizer, prompt), sampling.max_new, ids)
 
     def stream() -> Stream:
         """Of what follows the prompt: between its last word and the next there may be a space."""
@@ -141,7 +141,7 @@ def check_generates(model: Any) -> None:
         )
 
 
-def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+def encode_prompt(tokenizer: Tokenizer, prompt: str) -> list[int]:
     """The ids of the prompt, at least one: an empty prompt is the beginning of a line, or else the first
     id."""
     before = [int(i) for i in getattr(tokenizer, "prefix", ())]  # a model of others expects it

@@ -12,6 +12,8 @@ from torch import Tensor
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError, nearest
 
+HEAD = 1024  # of a large vocabulary, so many of the likeliest tokens are sorted first
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
@@ -116,11 +118,12 @@ def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     logits = logits / sampling.temperature
     if sampling.top_k is not None:
         logits, ids = logits.topk(min(sampling.top_k, logits.shape[-1]), -1)
+        probabilities = logits.softmax(-1)
     elif sampling.top_p is not None:
-        logits, ids = logits.sort(dim=-1, descending=True, stable=True)  # of equals the lower id first
+        probabilities, ids = _sorted(logits, sampling.top_p)
     else:
         ids = torch.arange(logits.shape[-1]).expand_as(logits)
-    probabilities = logits.softmax(-1)
+        probabilities = logits.softmax(-1)
     keep = torch.ones_like(ids, dtype=torch.bool)
     if sampling.top_p is not None:  # up to and with the one that reaches it: what comes before has less
         keep &= probabilities.cumsum(-1) - probabilities < sampling.top_p
@@ -128,6 +131,22 @@ def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
         keep &= probabilities >= sampling.min_p * probabilities.amax(-1, keepdim=True)
     probabilities = probabilities.masked_fill(~keep, 0)
     return probabilities / probabilities.sum(-1, keepdim=True), ids
+
+
+def _sorted(logits: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Probabilities and ids, the likeliest first, of equals the lower id: of all tokens, or only of the first ones
+    where these have more than the share.   r v -> r k, r k"""
+    if logits.shape[-1] > 2 * HEAD:
+        found = logits.topk(HEAD, -1)
+        ids, order = found.indices.sort(-1)
+        values, again = found.values.gather(-1, order).sort(dim=-1, descending=True, stable=True)
+        probabilities = (values - logits.logsumexp(-1, keepdim=True)).exp()
+        # (what is as likely as the last of them may also be among the others)
+        safe = probabilities.masked_fill(values == values[:, -1:], 0).sum(-1) > share
+        if bool(safe.all()):
+            return probabilities, ids.gather(-1, again)
+    logits, ids = logits.sort(dim=-1, descending=True, stable=True)
+    return logits.softmax(-1), ids
 
 
 def draw_tokens(probabilities: Tensor, ids: Tensor, numbers: Sequence[float]) -> list[int]:

@@ -149,17 +149,21 @@ ENDINGS = {
 }  # by how a file begins
 
 
+def _ending_of(data: bytes) -> str:
+    """The ending of a file, by how it begins."""
+    return next((ending for start, ending in ENDINGS.items() if data.startswith(start)), ".csv")
+
+
 @contextmanager
-def at_path(given: str | bytes) -> Iterator[Path]:
-    """A file by its path, or one made of bytes for a while."""
+def at_path(given: str | bytes, ending_of: Callable[[bytes], str] = _ending_of) -> Iterator[Path]:
+    """A file by its path, or one made of bytes for a while, with an ending that they tell."""
     if isinstance(given, str):
         if not Path(given).exists():
             raise RegardError(f"there is no file {given!r}; give the path of one")
         yield Path(given)
         return
     with tempfile.TemporaryDirectory() as folder:
-        ending = next((ending for start, ending in ENDINGS.items() if given.startswith(start)), ".csv")
-        path = Path(folder) / f"input{ending}"
+        path = Path(folder) / f"input{ending_of(given)}"
         path.write_bytes(given)
         try:
             yield path

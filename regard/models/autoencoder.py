@@ -36,7 +36,7 @@ from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
 
 IMAGE, CLOUD, ROW = 3, 2, 1  # axes of an input
-FITS = {"mlp": (IMAGE, ROW), "conv": (IMAGE,), "vit": (IMAGE,), "set": (CLOUD,)}
+FITS = {"mlp": (IMAGE, ROW), "conv": (IMAGE,), "vit": (IMAGE,), "spatial": (IMAGE,), "set": (CLOUD,)}
 CALLED = {IMAGE: "an image, c h w", CLOUD: "a point cloud, n d", ROW: "a row of numbers, d"}
 
 
@@ -47,12 +47,14 @@ class AutoencoderConfig:
     largest: ClassVar[dict[str, int]] = {"samples": 2**12}
 
     shape: tuple[int, ...]  # of an input: c h w of an image, n d of a point cloud, d of a row of a table
-    # mlp: all numbers in one row; conv and vit: images; set: point clouds in any order
-    body: Literal["mlp", "conv", "vit", "set"] = "mlp"
+    # mlp: all numbers in one row; conv and vit: images; spatial: images, coded by the places of things in them; set:
+    # point clouds in any order
+    body: Literal["mlp", "conv", "vit", "spatial", "set"] = "mlp"
     latent: int = 16  # numbers of a code
     hidden: int = 512  # mlp, conv and set: channels of the hidden layers
     depth: int = 2  # hidden layers; conv: how often sides are halved; vit: blocks
-    width: int = 32  # conv: channels of the first convolution; twice as many each time sides are halved
+    # conv: channels of the first convolution, twice as many each time sides are halved; spatial: of each
+    width: int = 32
     # conv: what a filter sees beyond the border; circular: shifts leave the code as it is
     padding: Literal["zeros", "circular"] = "zeros"
     # conv: a code of the whole image, or a map: latent numbers in all, as many for each place of the coarsest layer
@@ -98,6 +100,10 @@ class AutoencoderConfig:
             raise RegardError(
                 f"depth {self.depth} halves the sides {self.depth} times, and images have {self.shape[1]} "
                 f"pixels; give a smaller --model.depth"
+            )
+        if self.body == "spatial" and self.latent % 2:
+            raise RegardError(
+                f"a code of places has two numbers for each, got latent {self.latent}; use {self.latent + 1}"
             )
         if self.code == "map":
             self._check_map()

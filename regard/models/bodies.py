@@ -14,25 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.models.body import Body
 from regard.models.deep_sets import DeepSets, DeepSetsConfig
+from regard.models.spatial_body import SpatialBody
 from regard.models.vit import ViT, ViTConfig
 from regard.nn.block import Stack
 from regard.nn.convolve import Convolution
-from regard.symmetry.groups import Group, Permutations, Shifts, Trivial
-
-
-class Body(nn.Module):
-    """The base of bodies. config: that of an autoencoder; outputs: numbers that the encoder gives"""
-
-    keeps: Group = Trivial()
-
-    def encode(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """b shape -> b outputs"""
-        raise NotImplementedError(f"{type(self).__name__} must define encode()")
-
-    def decode(self, z: Tensor) -> Tensor:
-        """b latent -> b shape"""
-        raise NotImplementedError(f"{type(self).__name__} must define decode()")
+from regard.symmetry.groups import Group, Permutations, Shifts
 
 
 def layers(*widths: int) -> nn.Sequential:
@@ -196,4 +184,5 @@ BODIES: dict[str, Callable[[Any, int], Body]] = {
     "conv": ConvBody,
     "vit": ViTBody,
     "set": SetBody,
+    "spatial": SpatialBody,
 }

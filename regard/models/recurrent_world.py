@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.errors import RegardError
 from regard.models.recurrent import keep_state, load_state
 from regard.models.states import States
 from regard.models.world_model import WorldConfig, WorldModel
@@ -34,8 +33,6 @@ class GRUWorld(WorldModel):
         self.layers = Recurrent("gru", config.dim, config.dim, config.depth)
 
     def read(self, x: Tensor, where: Tensor | None, real: Tensor | None, caches: Any) -> Tensor:
-        if caches is not None and not isinstance(caches, States):
-            raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
         line = line_up(x, where, real)
         x = line.take(x)
         if caches is None:
@@ -44,5 +41,5 @@ class GRUWorld(WorldModel):
         keep_state(caches, ends)
         return line.put_back(x)
 
-    def caches(self) -> States:
+    def body_caches(self) -> States:
         return States()

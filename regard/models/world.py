@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from regard.models.caches import Caches
 from regard.models.checks import check_heads, check_whole
 from regard.models.sequence_model import count_places
 from regard.models.world_model import WorldConfig, WorldModel
+from regard.models.world_steps import RingSteps, is_plain
 from regard.nn.block import Stack
 from regard.symmetry.groups import Group
 
@@ -65,9 +67,12 @@ class TransformerWorld(WorldModel):
     def read(self, x: Tensor, where: Tensor | None, real: Tensor | None, caches: Any) -> Tensor:
         if caches is None:
             where = count_places(real) if where is None else where
-        elif not isinstance(caches, Caches):
-            raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
-    def caches(self) -> Caches:
+    def steps_after(self, x: Tensor, real: Tensor) -> Callable[[Tensor], Tensor]:
+        if is_plain(self):
+            return RingSteps(self, x, real)
+        return super().steps_after(x, real)
+
+    def body_caches(self) -> Caches:
         return Caches(WindowCache(self.config.window - 1) for _ in self.stack.blocks)

@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from regard import registry
 from regard.data.array import Array
+from regard.data.progress import Note
 from regard.errors import RegardError
+from regard.generation.writer import Writer
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
 from regard.recipes.answers import AMONG
@@ -120,6 +122,13 @@ class Recipe(ABC):
     def settings_class(self, config: RunConfig) -> type[Settings]:
         """The class of the settings of a run with this config.json."""
 
+    # options of regard tokenize, if this recipe's data can be made ready once for many runs
+    shard_options: type[Any] | None = None
+
+    def write_shards(self, options: Any, note: Note | None = None) -> str:
+        """Make data ready on disk; returns a line that says what is there."""
+        raise RegardError(f"the data of {self.name} is read as it is; there is nothing to tokenize")
+
     @abstractmethod
     def prepare(self, settings: Settings, context: DataContext) -> Job:
         """Read the data, then make the task, the source and a model config that fits it."""
@@ -219,6 +228,10 @@ class Recipe(ABC):
         raise RegardError(
             f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
         )
+
+    def open_writer(self, run: Run) -> Writer:
+        """What writes texts as a run does: for many of them at once, and for a server."""
+        raise RegardError(f"{run.path} was trained on {self.name}, which writes no text")
 
     # ── looking
 

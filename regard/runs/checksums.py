@@ -9,6 +9,7 @@ in state/ has the same checksum, and `regard verify --repair` puts it back.
 from __future__ import annotations
 
 import shlex
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from regard.runs.command import shell_command
 
 FILE = "checksums.json"
 COPIED = ("tokenizer.json", "config.json")
+
+
+_writing = threading.RLock()
 
 
 class Checksums:
@@ -39,6 +43,10 @@ class Checksums:
 
     def write(self, contents: Mapping[str, bytes], *, new: bool = False) -> None:
         """Write files with their checksums, in this order. new: there is nothing in the folder that counts"""
+        with _writing:  # a checkpoint may be published by a thread of its own
+            self._write(contents, new)
+
+    def _write(self, contents: Mapping[str, bytes], new: bool) -> None:
         known = {} if new else self.read()
         fresh = {name: [files.checksum_of(data)] for name, data in contents.items()}
         either = {name: list(dict.fromkeys([*known.get(name, []), *each])) for name, each in fresh.items()}

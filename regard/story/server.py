@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from regard.errors import RegardError
-from regard.look.guard import Application, guard, headers_with
 from regard.look.page import encode
-from regard.look.server import NEEDED, address_of, configure, listen, new_token
+from regard.serving.address import address_of, ask_for_token
+from regard.serving.guard import Application, guard, headers_with
+from regard.serving.http import NEEDED, listen, make_server, new_token
 from regard.story.page import policy
 
 
@@ -28,7 +29,7 @@ def app(text: str, token: str) -> Application:
 
     inner = Starlette(routes=[Route("/", start, methods=["GET"])])
     inner.router.redirect_slashes = False  # an address is right or wrong
-    return guard(inner, token, headers_with(policy()))
+    return guard(inner, headers_with(policy()), ask_for_token(token))
 
 
 def serve(
@@ -38,7 +39,7 @@ def serve(
     token, once it answers."""
     with listen(port) as listening:
         token = new_token()
-        serving = configure(app(make(), token), headers_with(policy()))
+        serving = make_server(app(make(), token), headers_with(policy()))
         if ready is not None:
             ready(address_of(listening, token))
         serving.run(sockets=[listening])

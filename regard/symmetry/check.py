@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from regard.errors import RegardError, did_you_mean
 from regard.symmetry.compare import relative
 from regard.symmetry.decide import TOLERANCE, Decider
+from regard.symmetry.gauge import GAUGE
 from regard.symmetry.groups import Group
 from regard.symmetry.hygiene import HYGIENE
 from regard.symmetry.law import Law
@@ -35,7 +36,7 @@ from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line, sh
 from regard.symmetry.swallow import note_swallowed
 
 FEW = 3  # trials, and modules put right while locating, of a law that is neither promised nor asked for
-LAWS: tuple[Law, ...] = (*NAMED, *HYGIENE, PRECISION, REACH)
+LAWS: tuple[Law, ...] = (*NAMED, GAUGE, *HYGIENE, PRECISION, REACH)
 ALSO_IN_TRAINING = ("padding", "neighbours")
 DRAWS = "the model gives something else each time in training: random numbers, or state that it updates"
 

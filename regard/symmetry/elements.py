@@ -117,6 +117,22 @@ class Translate(Element):
 
 
 @dataclass(frozen=True)
+class Gauge(Element):
+    """The frame of each vertex is turned by an angle of its own, counter-clockwise."""
+
+    angles: tuple[float, ...]
+
+    def inverse(self) -> Gauge:
+        return Gauge(tuple(-angle for angle in self.angles))
+
+    def __str__(self) -> str:
+        turned = [i for i, angle in enumerate(self.angles) if angle]
+        if len(turned) == 1:
+            return f"turn frame {turned[0]} by {math.degrees(self.angles[turned[0]]):.0f}°"
+        return f"turn {len(turned)} frames, each by its own angle"
+
+
+@dataclass(frozen=True)
 class Composed(Element):
     """One element after another, the first one first. Of none at all it is the identity."""
 

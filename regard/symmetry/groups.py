@@ -18,6 +18,7 @@ from regard.symmetry.elements import (
     IDENTITY,
     Composed,
     Element,
+    Gauge,
     Mirror,
     Permutation,
     Scale,
@@ -342,6 +343,22 @@ class Translations(Group):
             Translate(tuple(random.uniform(-3, 3) for _ in range(width))) for _ in range(count)
         ]
         return [*first, *more][:count]
+
+
+@dataclass(frozen=True)
+class Gauges(Group):
+    """Every vertex of a surface gets another frame, each by an angle of its own."""
+
+    def draw(self, sizes: tuple[int, ...], random: Random, count: int) -> list[Element]:
+        (n,) = sizes
+        if not n:
+            return []
+        found: list[Element] = [Gauge((math.pi / 2, *[0.0] * (n - 1)))]
+        found += [self.sample(sizes, random) for _ in range(count - 1)]
+        return found
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        return Gauge(tuple(random.uniform(-math.pi, math.pi) for _ in range(sizes[0])))
 
 
 @dataclass(frozen=True)

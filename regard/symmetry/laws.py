@@ -289,15 +289,25 @@ def _scaling(subject: Subject, group: Group | None) -> Symmetry | None:
     ]
     for name in names:
         if name is not None and subject.inputs[name].is_floating_point():
-            return Symmetry(Scalings(), {name: OnVectors()}, Fixed(), "scaling")
+            return Symmetry(Scalings(), {name: OnVectors()}, _follow(subject, "scaling"), "scaling")
     return None
 
 
+def _follow(subject: Subject, law: str) -> Action:
+    """The output stays, unless the model promises that it moves along; then its last axis is that of the
+    values."""
+    if subject.roles.promises.get(law) == "equivariant":
+        return OnVectors()
+    return Fixed()
+
+
 def _translation(subject: Subject, group: Group | None) -> Symmetry | None:
-    points = subject.roles.points
+    points, promised = subject.roles.points, subject.roles.promises.get("translation")
+    if points is None and promised is not None and subject.roles.stream is not None:
+        points = subject.roles.stream.tokens  # values of steps, each with a level that may change
     if points is None:
         return None
-    return Symmetry(Translations(), {points: OnVectors()}, Fixed(), "translation")
+    return Symmetry(Translations(), {points: OnVectors()}, _follow(subject, "translation"), "translation")
 
 
 @dataclass(frozen=True)

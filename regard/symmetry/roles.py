@@ -56,6 +56,8 @@ class Roles:
         str, ...
     ] = ()  # other inputs with one entry for each node (positions, the graph it is in)
     of_edges: tuple[str, ...] = ()  # other inputs with one entry for each edge
+    # angles n of the frames of vertices: a choice that must not matter, see the law gauge
+    frames: str | None = None
     fixed: tuple[str, ...] = ()  # inputs that belong to no token or node; perhaps with a row for each row
     tables: tuple[str, ...] = ()  # inputs that belong to no row either, though they may have as many entries
     whole: bool = False  # the forward takes all inputs as one dict
@@ -76,7 +78,7 @@ class Roles:
 
     def names(self) -> set[str]:
         """Every input that has a role."""
-        found = {self.grid, self.points, self.nodes, self.edges, self.adjacency}
+        found = {self.grid, self.points, self.nodes, self.edges, self.adjacency, self.frames}
         found |= {*self.of_nodes, *self.of_edges, *self.tables}
         for s in self.streams:
             found |= {s.tokens, s.mask, s.places, *s.along}

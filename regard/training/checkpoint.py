@@ -9,7 +9,7 @@ loses little.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from regard import files
 from regard.errors import RegardError
+from regard.training.sharded_state import join_shards, read_shards
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,10 @@ class Checkpoint:
     facts: dict[str, Any]
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a file, copied: tensors that were just read may still refer to the file."""
+        """The tensors of a file, copied: tensors that were just read may still refer to the file. Several processes
+        have written a folder of files instead."""
+        if not self.has(name):
+            return read_shards(self.folder / name)
         return {
             key: tensor.clone()
             for key, tensor in files.read_tensors(self.folder / f"{name}.safetensors").items()
@@ -48,6 +52,9 @@ class Checkpoint:
     def weights(self) -> bytes:
         """The file of the weights that are published, once it is sure that it is as it was written."""
         path = self.folder / f"{self.best}.safetensors"
+        if path.name not in self.sums:  # written by several processes: put together
+            self.verify()
+            return join_shards(self.folder / self.best)
         data = files.read_bytes(path)
         if files.checksum_of(data) != self.sums[path.name]:
             raise RegardError(f"{path} was damaged or changed since it was written a moment ago")
@@ -71,9 +78,14 @@ class Checkpoints:
         return self.folder / "latest.json"
 
     def save(
-        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
+        self,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]] | Callable[[Path], None],
+        facts: Mapping[str, Any],
     ) -> Checkpoint:
         """Write a checkpoint, then make it the valid one. After an error the one before is still valid.
+
+        tensors: by file, or a function that writes files of tensors into a new folder
 
         A step has the same tensors whenever it is saved. If this step was saved before, only its facts are
         written again.
@@ -102,14 +114,25 @@ class Checkpoints:
         files.write_sealed(self.latest, entries[0] | {"previous": previous})
 
     def _write(
-        self, folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
+        self,
+        folder: Path,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]] | Callable[[Path], None],
+        facts: Mapping[str, Any],
     ) -> dict[str, str]:
         _remove(folder)  # left over from a kill in the middle, or from damage
         files.make_folder(folder.parent)
         files.make_folder(folder)
-        for name, values in tensors.items():
-            files.write_tensors(folder / f"{name}.safetensors", values)
-        sums = {f"{name}.safetensors": files.checksum(folder / f"{name}.safetensors") for name in tensors}
+        if callable(tensors):
+            tensors(folder)
+        else:
+            for name, values in tensors.items():
+                files.write_tensors(folder / f"{name}.safetensors", values)
+        written = sorted(folder.rglob("*.safetensors"))
+        sums = {path.relative_to(folder).as_posix(): files.checksum(path) for path in written}
+        for path in written:
+            if path.parent != folder:  # not written by files.write_tensors, which syncs
+                files.sync(path)
         files.write_sealed(folder / "state.json", {"step": step, "files": sums, "facts": dict(facts)})
         return sums | {"state.json": files.checksum(folder / "state.json")}
 

@@ -48,12 +48,20 @@ class TrainConfig:
     patience: int | None = None
     save_minutes: float = 5.0  # minutes between checkpoints; better weights are saved at once
     save_every: int | None = None  # steps between checkpoints instead
+    # write checkpoints beside the training, from a copy in memory: it goes on sooner and needs that memory
+    save_beside: bool = False
     # train once for each of so many seeds, from `seed` on, and give mean and standard deviation; None: once
     seeds: int | None = None
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
     # threads of the processor; None: all, or with a budget in minutes one if steps are faster with it
     threads: int | None = None
+    # train with so many processes on this machine, each on its slice of the batch; None: one, or as many as torchrun
+    # started
+    processes: int | None = None
+    # ddp: every process has all weights; fsdp: each has a part of them; auto: fsdp if they would not fit otherwise
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"
+    timeout: float = 10.0  # minutes after which a process that does not answer is given up
     tensorboard: bool = False  # also write TensorBoard events
     # keep a few examples of the test (or validation) split in the run, for its report and for regard look
     examples: bool = True
@@ -62,9 +70,11 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        check_positive(self, "batch", "accumulate", "save_minutes")
+        check_positive(self, "batch", "accumulate", "save_minutes", "timeout")
         optional = ("minutes", "steps", "lr", "adam_lr", "clip", "evaluate_every", "patience", "save_every")
-        check_positive(self, *(name for name in (*optional, "threads") if getattr(self, name) is not None))
+        check_positive(
+            self, *(name for name in (*optional, "threads", "processes") if getattr(self, name) is not None)
+        )
         for name, low, high in (
             ("weight_decay", 0, None),
             ("warmup", 0, None),

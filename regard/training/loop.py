@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from itertools import islice
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import Batch, Source
+from regard.data.batch import Source
 from regard.errors import RegardError
 from regard.runs.best import LAST, rank
 from regard.runs.environment import environment
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import Run
 from regard.training import budget
-from regard.training.checkpoint import Checkpoint, Checkpoints
+from regard.training.checkpoint import Checkpoint
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
 from regard.training.facts import Facts
@@ -33,9 +32,10 @@ from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
 from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
+from regard.training.saves import Saves
 from regard.training.settle_budget import settle_budget
 from regard.training.step import Stepper
-from regard.training.stop import Stop
+from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
 from regard.training.threads import own_threads
 from regard.training.timekeeper import Timekeeper, time_evaluation
@@ -46,6 +46,10 @@ MAY_CHANGE = (
     "save_minutes",
     "save_every",
     "threads",
+    "processes",
+    "parallel",
+    "timeout",
+    "save_beside",
     "tensorboard",
     "provenance",
     "examples",
@@ -55,10 +59,6 @@ READ_EVERY = 16  # steps between two readings of losses from a device that would
 
 class NotANumber(RegardError):
     """The loss, or a weight, is NaN or infinite."""
-
-
-class Stopped(Exception):
-    """An evaluation was stopped before its end."""
 
 
 def fit(
@@ -98,8 +98,12 @@ def fit(
                 after.enter_context(recomputing(model))
             if config.compile:
                 after.enter_context(compiled(model))
-            return training.go()
+            ended = training.go()
+            training.stepper.end()
+            return ended
         except BaseException as error:
+            with suppress(Exception):  # the first error is the one to tell
+                training.saves.wait()
             training.tell("failed", error)
             raise
 
@@ -121,7 +125,8 @@ class Training:
         self.rescue = rescue
         self.metrics = Metrics(run)
         self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
-        self.checkpoints = Checkpoints(run.state)
+        self.saves = Saves(run, rescue, beside=config.save_beside)
+        self.checkpoints = self.saves.checkpoints
         self.facts = Facts()
         self.plan: budget.Plan | None = None
         self.timekeeper: Timekeeper | None = None  # of a budget in minutes
@@ -159,7 +164,7 @@ class Training:
         for note in self.notes:
             self.tell("noted", note)
         if found is not None and self.facts.best_step == found.step:
-            self._publish(found)  # it may have been killed just before that
+            self.saves.publish(found)  # it may have been killed just before that
 
     def _find(self, resume: bool) -> Checkpoint | None:
         """The checkpoint to resume from, if there is one and `resume` is set."""
@@ -287,7 +292,8 @@ class Training:
         began = time.perf_counter()
         try:
             with self.stepper.judging():
-                measures = keep_finite(self.stepper.measure(self._validation()))
+                stride = 1 if self.plan is None else self.plan.stride
+                measures = keep_finite(self.stepper.evaluate(stride, self.stop.check))
         except Stopped:
             return
         now = self.facts
@@ -321,13 +327,6 @@ class Training:
             self._save()
         if self.timekeeper is not None:
             self.timekeeper.look = time.perf_counter() - began
-
-    def _validation(self) -> Iterator[Batch]:
-        stride = 1 if self.plan is None else self.plan.stride
-        for batch in islice(self.stepper.source.validation(), 0, None, stride):
-            if self.stop.wished:
-                raise Stopped
-            yield batch.to(self.stepper.device)
 
     def _make_plan(self, keeper: Timekeeper) -> None:
         """Turn the minutes that are left into steps, and save the plan."""
@@ -367,14 +366,10 @@ class Training:
 
     def _is_saved(self) -> bool:
         """Is the last checkpoint up to date?"""
-        kept = self.checkpoints.kept
-        return self.facts.step == 0 or bool(
-            kept and Facts(**kept[0].facts | {"seconds": self.facts.seconds}) == self.facts
-        )
+        return self.facts.step == 0 or self.saves.has(self.facts)
 
     def _save(self) -> None:
-        """Save a checkpoint of this step; publish the model if it is the best, or if none was evaluated
-        yet."""
+        """Save a checkpoint of this step."""
         self._read()
         if self._is_saved():
             return
@@ -382,15 +377,9 @@ class Training:
             raise NotANumber(f"a weight is not a number after step {self.facts.step}; {self._advice()}")
         self.metrics.flush(sync=True)
         self._seconds()
-        made = self.checkpoints.save(self.facts.step, self.stepper.tensors(), asdict(self.facts))
-        if self.facts.best_step in (made.step, None):
-            self._publish(made)
+        self.saves.save(self.stepper, self.facts)
         self.saved = time.perf_counter()
-        self.tell("saved", made.step)
-
-    def _publish(self, checkpoint: Checkpoint) -> None:
-        self.run.publish(checkpoint.weights())
-        self.rescue.hold()
+        self.tell("saved", self.facts.step)
 
     def _refuse_lost_folder(self) -> None:
         """Raise if the folder of the run was deleted; what can be kept is kept beside it."""
@@ -400,6 +389,7 @@ class Training:
             self.rescue.keep(self.facts, self.stepper.tensors, waiting)
 
     def _end(self, reason: Literal["done", "stopped", "patience"]) -> Result:
+        self.saves.wait()
         self.metrics.flush()
         now = self.facts
         result = Result(

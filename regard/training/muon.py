@@ -91,10 +91,10 @@ class Muon(Rule):
         shapes: dict[tuple[Any, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
         for parameter, update in zip(parameters, updates, strict=True):
             parts = self.stacked.get(id(parameter), 1)
-            m, n = _matrix_shape(parameter, parts)
+            m, n = matrix_shape(parameter, parts)
             shapes[m, n, parameter.dtype, parameter.device].append((parameter, update.reshape(parts, m, n)))
         for (m, n, dtype, device), pairs in shapes.items():
-            stack = torch.cat([update for _, update in pairs]).to(_working(dtype, device))  # k m n
+            stack = torch.cat([update for _, update in pairs]).to(working_dtype(dtype, device))  # k m n
             made = orthogonalise(stack).to(dtype).split([len(update) for _, update in pairs])
             changes = [
                 each.reshape(parameter.shape) for (parameter, _), each in zip(pairs, made, strict=True)
@@ -104,14 +104,14 @@ class Muon(Rule):
             )
 
 
-def _matrix_shape(parameter: Tensor, parts: int) -> tuple[int, int]:
+def matrix_shape(parameter: Tensor, parts: int) -> tuple[int, int]:
     """Rows and columns of each matrix of a parameter that is `parts` of them."""
     if parts == parameter.shape[0] and parameter.dim() == 3:  # k m n
         return parameter.shape[1], parameter.shape[2]
     return parameter.shape[0] // parts, parameter.numel() // parameter.shape[0]
 
 
-def _working(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+def working_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """bfloat16 where it is twice as fast, and never on a processor without bfloat16 units."""
     if device.type == "cpu":
         half = CPU_MULTIPLIES[torch.bfloat16]

@@ -99,8 +99,8 @@ class Optimiser:
             wanted[name].copy_(tensors[name])
 
 
-def make(model: nn.Module, config: TrainConfig) -> Optimiser:
-    """The optimiser of a config.
+def make(model: nn.Module, config: TrainConfig, muon: type[Muon] = Muon) -> Optimiser:
+    """The optimiser of a config. muon: the class of Muon
 
     muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, adam, sgd: one rule
     for all. Linear maps of sparse features have their own, see `_make_sparse`. With `layer_decay` there is one
@@ -141,7 +141,7 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     return Optimiser(
         [
             *(
-                Muon(some, lr * rate, decay, momentum, _stacked(model, some))
+                muon(some, lr * rate, decay, momentum, _stacked(model, some))
                 for some, rate in _by_rate(parts.body, rates)
             ),
             *(AdamW(some, adam_lr * rate, decay) for some, rate in _by_rate(parts.matrices, rates)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError
-from regard.training.tasks import Classify, Count, NextToken
+from regard.training.sums import Count, Numbered, numbered
+from regard.training.tasks import Classify, NextToken
 
 SHARE = 1 / 6  # of the tokens is predicted, as in XLNet
 
@@ -53,14 +54,8 @@ class PermutedToken(Classify):
         return replace(batch, target=target, rank=rank, asked=asked)
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        seen: list[Batch] = []
-
-        def kept() -> Iterator[Batch]:
-            for batch in batches:
-                seen.append(batch)
-                yield batch
-
-        found = super().measure(model, kept())
+        seen = Numbered(list(numbered(batches)))
+        found = super().measure(model, seen)
         if not found:
             return found
         return found | {"loss in order": NextToken().measure(model, seen)["loss"]}

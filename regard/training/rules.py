@@ -7,13 +7,20 @@ but the first one made imports the whole compiler, which takes longer than torch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
+
+
+def local(x: Any) -> Tensor:
+    """The rows that this process has of a tensor that is sharded over several; any other tensor as it is."""
+    shard = getattr(x, "to_local", None)
+    found: Tensor = x if shard is None else shard()
+    return found
 
 
 class Rule:
@@ -30,9 +37,9 @@ class Rule:
         """Move every parameter that has a gradient."""
         names = [name for name, p in self.parameters.items() if p.grad is not None]
         if names:
-            gradients = [p.grad for name in names if (p := self.parameters[name]).grad is not None]
-            state = {key: [values[name] for name in names] for key, values in self.state.items()}
-            self.move([self.parameters[name] for name in names], gradients, state, lr)
+            gradients = [local(p.grad) for name in names if (p := self.parameters[name]).grad is not None]
+            state = {key: [local(values[name]) for name in names] for key, values in self.state.items()}
+            self.move([local(self.parameters[name]) for name in names], gradients, state, lr)
 
     def move(
         self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float

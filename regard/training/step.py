@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard import files
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
@@ -38,14 +41,22 @@ class Stepper:
     def __init__(self, model: nn.Module, task: Task, source: Source, config: TrainConfig) -> None:
         self.device = pick_device(config.device)
         self.half = pick_half(config.precision, self.device)
-        self.model, self.task, self.source, self.config = model.to(self.device), task, source, config
-        self.optimiser = optimisers.make(model, config)
+        self.task, self.source, self.config = task, source, config
+        self.model = self.place(model.to(self.device))
+        self.optimiser = self.make_optimiser()
         self.balance = Balance(model)
         self.load_of_experts: dict[str, list[float]] = {}  # in the last evaluation, by layer
         if config.average is None:
             self.average = None
         else:
             self.average = Average(model, config.average)
+
+    def place(self, model: nn.Module) -> nn.Module:
+        """The model as it is trained: as it is."""
+        return model
+
+    def make_optimiser(self) -> optimisers.Optimiser:
+        return optimisers.make(self.model, self.config)
 
     def gradients(self, step: int) -> tuple[Tensor, int]:
         """Compute the gradients of a step; returns its mean loss and the number of tokens."""
@@ -108,14 +119,20 @@ class Stepper:
         finally:
             self.model.train()
 
-    def measure(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """All measures of an evaluation; none without batches."""
+    def evaluate(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
+        """All measures on one of `stride` batches of the validation split; none without batches. check: called
+        before each batch, and may raise"""
         self.balance.take_load()
-        found = self.task.measure(self.model, batches)
+        found = self.task.measure(self.model, self._validation(stride, check))
         self.load_of_experts = self.balance.take_load()
         if not found:
             return found
         return found | busiest(self.load_of_experts) | self.judge()
+
+    def _validation(self, stride: int, check: Callable[[], None]) -> Iterator[Batch]:
+        for batch in islice(self.source.validation(), 0, None, stride):
+            check()
+            yield batch.to(self.device)
 
     def judge(self) -> dict[str, float]:
         """Measures of whole answers, of a task that has them."""
@@ -130,11 +147,29 @@ class Stepper:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
+    def end(self) -> None:
+        """No step follows."""
+
     # ── keeping and going on
 
     def finite(self) -> bool:
         """Are all weights numbers?"""
         return all(bool(p.detach().isfinite().all()) for p in self.model.parameters())
+
+    def write_state(self, folder: Path) -> None:
+        """Write everything that a step changes into a new folder."""
+        for name, tensors in self.tensors().items():
+            files.write_tensors(folder / f"{name}.safetensors", tensors)
+
+    def copy_state(self, folder: Path) -> Callable[[Path], None]:
+        """A function that writes the state as it is now, later. folder: where it will be written"""
+        copies = {name: copy_tensors(tensors) for name, tensors in self.tensors().items()}
+
+        def write(place: Path) -> None:
+            for name, tensors in copies.items():
+                files.write_tensors(place / f"{name}.safetensors", tensors)
+
+        return write
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything that a step changes, by the name of its file."""
@@ -161,10 +196,21 @@ class Stepper:
             self.task.load(self.model, carried)  # type: ignore[attr-defined]
 
 
-def seed_all(seed: int, step: int, device: torch.device) -> None:
+def copy_tensors(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values in other memory."""
+    return {name: x.detach().clone() for name, x in tensors.items()}
+
+
+def step_seed(seed: int, step: int, rank: int = 0) -> int:
+    """The number that a step's random numbers follow from. rank: of a process that draws its own"""
+    words = f"{seed} {step} {rank}" if rank else f"{seed} {step}"
+    return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
+
+
+def seed_all(seed: int, step: int, device: torch.device, rank: int = 0) -> None:
     """Dropout, what a task hides, what a Dataset draws: everything random in a step follows from (seed,
     step)."""
-    number = int.from_bytes(hashlib.blake2b(f"{seed} {step}".encode(), digest_size=8).digest(), "little")
+    number = step_seed(seed, step, rank)
     # torch.manual_seed would tell absent GPUs, too, and remember it forever
     torch.default_generator.manual_seed(number)
     if device.type != "cpu":

@@ -12,6 +12,10 @@ from typing import Any
 HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
+class Stopped(Exception):
+    """An evaluation was stopped before its end."""
+
+
 class Stop:
     """`with Stop() as stop:` then check `stop.wished` between steps."""
 
@@ -31,6 +35,11 @@ class Stop:
     ) -> None:
         for each, handler in self.before.items():
             signal.signal(each, handler)
+
+    def check(self) -> None:
+        """Raise if a stop is wished."""
+        if self.wished:
+            raise Stopped
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
         if number == HANGUP:

@@ -20,8 +20,8 @@ from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError, did_you_mean
 from regard.training.cross_entropy import cross_entropy
 from regard.training.scores import ScoreList, Scores
+from regard.training.sums import Count, Sums, numbered
 
-Count = Tensor | int
 EXTRAS = (
     "real",
     "where",
@@ -31,6 +31,7 @@ EXTRAS = (
     "graphs",
     "pairs",
     "edge_features",
+    "faces",
     "rank",
     "asked",
     "documents",
@@ -116,7 +117,7 @@ class Classify:
     def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
         """The numbers of each example."""
         found = ScoreList(self.best_by)
-        for number, batch in enumerate(batches):
+        for number, batch in numbered(batches):
             logits, target = self._ask(model, self._fixed(batch, number))
             found.add_classes(logits, target, self.cross_entropy)
         return found.scores()
@@ -133,8 +134,8 @@ class Classify:
         self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None
     ) -> dict[str, float]:
         """Means over all batches, in one pass; predictions are counted in `confusion`."""
-        sums = _Sums()
-        for number, batch in enumerate(batches):
+        sums = Sums()
+        for number, batch in numbered(batches):
             logits, target = self._ask(model, self._fixed(batch, number))
             total, count = self._judged(logits, target)
             taken, asked = logits.argmax(-1), target != IGNORE
@@ -230,7 +231,7 @@ class Regress:
         return apart.square().sum() / max(apart.numel(), 1), apart.numel()
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        sums = _Sums()
+        sums = Sums()
         for batch in batches:
             out, target = self._pair(model, batch)
             apart = out - target
@@ -318,7 +319,7 @@ class Custom:
         return loss, count
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        sums = _Sums()
+        sums = Sums()
         for batch in batches:
             loss, count = self.loss(model, batch)
             sums.add(count, loss=loss * count)
@@ -362,26 +363,3 @@ def _cross_entropy(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Te
     flat = target.reshape(-1).long()
     total = cross_entropy(logits.reshape(-1, logits.shape[-1]), flat, smoothing)
     return total, (flat != IGNORE).sum()
-
-
-class _Sums:
-    """Sums over batches in float64, read from the device only once, at the end."""
-
-    def __init__(self) -> None:
-        self.count: Count = 0
-        self.totals: dict[str, Tensor] = {}
-
-    def add(self, count: Count, **totals: Tensor) -> None:
-        self.count = self.count + count
-        for name, total in totals.items():
-            exact = total.detach().to("cpu" if total.device.type == "mps" else total.device, torch.float64)
-            if name in self.totals:
-                self.totals[name] = self.totals[name] + exact
-            else:
-                self.totals[name] = exact
-
-    def means(self) -> dict[str, float]:
-        count = int(self.count)
-        if count:
-            return {name: float(total) / count for name, total in self.totals.items()}
-        return {}

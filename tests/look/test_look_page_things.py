@@ -9,6 +9,7 @@ import torch
 
 from regard.look import server
 from regard.look.session import Session
+from regard.serving import http as serving
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.scenes import reader_for, write_page
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
@@ -268,7 +269,7 @@ def test_a_layer_that_is_not_proved_says_why(browser, folder):
 def running(live):
     pytest.importorskip("uvicorn")
     process = server.server(live, "a-token")
-    with server.listen(None) as listening:
+    with serving.listen(None) as listening:
         thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not process.started:

@@ -16,10 +16,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from regard.look import connection, guard, page, server
+from regard.look import page, server
 from regard.look.reader import LARGEST_FILE, Control
 from regard.look.session import Session
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.serving import address, connection, guard
+from regard.serving import http as serving
 from tests.look.asked import HEADERS, PORT, TOKEN, ask, check_answer, post
 from tests.look.scenes import Reads, reader_for
 from tests.look.test_look_session import read
@@ -108,10 +110,10 @@ def test_without_the_token_nothing_is_told(app, query, path):
 
 
 def test_the_token_is_random_and_compared_in_constant_time(monkeypatch, app):
-    tokens = {server.new_token() for _ in range(100)}
+    tokens = {serving.new_token() for _ in range(100)}
     assert len(tokens) == 100 and min(map(len, tokens)) >= 43
     compared = []
-    monkeypatch.setattr(guard.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or False)
+    monkeypatch.setattr(address.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or False)
     check_answer(ask(app), [403])
     assert compared == [(TOKEN.encode(), TOKEN.encode())]
 
@@ -420,7 +422,7 @@ def test_random_bytes_in_every_place(app):
 @pytest.fixture(scope="module")
 def port():
     process = server.server(session_of(), TOKEN)
-    with server.listen(None) as listening:
+    with serving.listen(None) as listening:
         thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not process.started:
@@ -546,4 +548,4 @@ def test_too_many_connections_are_refused_and_room_comes_back(port, monkeypatch)
 def test_a_taken_port_is_told(port):
     for taken in (port, 65536, -1, 10**18):
         with pytest.raises(ValueError, match=f"port {taken} cannot be used: .*; choose another with --port"):
-            server.listen(taken)
+            serving.listen(taken)

@@ -22,8 +22,8 @@ from regard.models.objective import weighted_bound
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Shifts, Trivial
 
-SHAPES = {"mlp": (1, 6, 6), "conv": (2, 9, 9), "vit": (1, 8, 8), "set": (10, 3)}
-SMALL = {"latent": 3, "hidden": 12, "width": 3, "dim": 8, "heads": 2, "patch": 3, "depth": 2}
+SHAPES = {"mlp": (1, 6, 6), "conv": (2, 9, 9), "vit": (1, 8, 8), "spatial": (1, 8, 6), "set": (10, 3)}
+SMALL = {"latent": 4, "hidden": 12, "width": 3, "dim": 8, "heads": 2, "patch": 3, "depth": 2}
 
 
 def build(body="mlp", **more):
@@ -39,12 +39,12 @@ def test_every_body_gives_codes_and_inputs_back(body):
     model = build(body)
     x = random_inputs(model)
     mean, log_variance = model.encode(x)
-    assert mean.shape == log_variance.shape == (4, 3)
-    assert model(x).shape == (4, 3) and torch.equal(model(x), mean)
+    assert mean.shape == log_variance.shape == (4, 4)
+    assert model(x).shape == (4, 4) and torch.equal(model(x), mean)
     assert model.reconstruct(x).shape == (4, *model.config.shape)
-    several = model.decode(torch.zeros(2, 5, 3))
+    several = model.decode(torch.zeros(2, 5, 4))
     assert several.shape == (2, 5, *model.config.shape)
-    torch.testing.assert_close(several[1, 2], model.decode(torch.zeros(1, 3))[0])
+    torch.testing.assert_close(several[1, 2], model.decode(torch.zeros(1, 4))[0])
     assert model.importance_weights(x, 6).shape == (6, 4)
     loss = model(x, warm=1.0)
     loss.backward()
@@ -98,11 +98,11 @@ def test_a_vae_without_beta_and_variance_is_the_autoencoder():
     state = vae.state_dict()
     last = max(name for name in state if name.startswith("body.encoder") and name.endswith("weight"))
     with torch.no_grad():
-        state[last][3:], state[last.replace("weight", "bias")][3:] = 0.0, -1e9  # log σ² at its lower bound
+        state[last][4:], state[last.replace("weight", "bias")][4:] = 0.0, -1e9  # log σ² at its lower bound
     vae.load_state_dict(state)
     for part in ("weight", "bias"):
         name = last.replace("weight", part)
-        state[name] = state[name][:3]
+        state[name] = state[name][:4]
     plain.load_state_dict(state)
     x = random_inputs(vae)
     vae.sample_codes = lambda mean, log_variance, samples, generator=None: mean.expand(samples, *mean.shape)
@@ -130,7 +130,7 @@ def test_the_loss_with_beta_one_is_minus_the_elbo_and_warm_up_scales_the_kl():
 
 
 OTHER = {
-    "shape": (1, 7, 7), "body": "conv", "latent": 4, "hidden": 13, "depth": 3, "likelihood": "bernoulli",
+    "shape": (1, 7, 7), "body": "conv", "latent": 5, "hidden": 13, "depth": 3, "likelihood": "bernoulli",
     "sigma": "each", "mean": (0.5,), "deviation": (2.0,), "beta": 2.0, "samples": 2, "free_bits": 1.0,
 }  # fmt: skip
 
@@ -147,6 +147,7 @@ def test_every_option_of_an_mlp_does_something(option):
     [
         ("conv", "width", 4),
         ("conv", "padding", "circular"),
+        ("spatial", "width", 4),
         ("vit", "patch", 4),
         ("vit", "dim", 16),
         ("vit", "heads", 1),
@@ -265,7 +266,7 @@ def test_wrong_shapes_and_models_without_a_prior_are_told():
     model = build()
     with pytest.raises(RegardError, match=r"1, 6, 6.*4, 1, 5, 6"):
         model(torch.zeros(4, 1, 5, 6))
-    with pytest.raises(RegardError, match=r"3 numbers.*7"):
+    with pytest.raises(RegardError, match=r"4 numbers.*7"):
         model.decode(torch.zeros(2, 7))
     plain = build_seeded(Autoencoder, AutoencoderConfig(shape=SHAPES["mlp"], **SMALL))
     with pytest.raises(RegardError, match="variance"):

@@ -88,7 +88,19 @@ def images(folder: Path) -> Tiny:
     return Tiny("images", str(folder / "images.npz"), small, COUNT, True)
 
 
+def meshes(folder: Path) -> Tiny:
+    """Tetrahedra, tall and flat."""
+    for i in range(COUNT):
+        place = folder / "solids" / "ab"[i % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        tall = 3 if i % 2 else 0.3
+        points = [(0, 0, 0), (1, 0, 0), (0, 1 + i / COUNT, 0), (0, 0, tall)]
+        lines = [f"v {x} {y} {z}" for x, y, z in points] + ["f 1 3 2", "f 1 2 4", "f 2 3 4", "f 3 1 4"]
+        (place / f"{i}.obj").write_text("\n".join(lines))
+    return Tiny("meshes", str(folder / "solids"), {"model.hidden": 4, "train.batch": 8}, COUNT, True)
+
+
 KINDS = {
     make.__name__: make
-    for make in (texts, language, set_table, set_numbers, made_sets, nodes, edges, graphs, images)
+    for make in (texts, language, set_table, set_numbers, made_sets, nodes, edges, graphs, meshes, images)
 }

@@ -9,6 +9,7 @@ from tests.symmetry import (  # noqa: F401  (importing them fills the list)
     planted_graphs,
     planted_maps,
     planted_masks,
+    planted_meshes,
     planted_order,
     planted_padding,
     planted_pictures,

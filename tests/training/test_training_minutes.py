@@ -11,6 +11,7 @@ import torch
 
 from regard.training import budget, loop, timekeeper
 from regard.training.budget import Plan
+from regard.training.checkpoint import Checkpoints
 from regard.training.config import TrainConfig
 from regard.training.progress import Lines, Observer
 from regard.training.schedule import schedule
@@ -137,7 +138,7 @@ def test_evaluations_of_many_batches_take_a_part_of_them(tmp_path, clock):
     run, _ = train(tmp_path / "run", source=source, observers=[seen], **options)
     assert len(seen.evaluated_at) >= 10 and clock.now - began < 66
     assert any("validation batches" in note for note in seen.notes)
-    assert loop.Checkpoints(run.state).load()[0].facts["plan"]["stride"] == 4
+    assert Checkpoints(run.state).load()[0].facts["plan"]["stride"] == 4
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def two_threads(monkeypatch):
 )
 def test_the_faster_number_of_threads_is_chosen_and_said(tmp_path, clock, two_threads, cost, chosen):
     run, _, share, seen = spend(tmp_path, clock, cost)
-    kept = loop.Checkpoints(run.state).load()[0]
+    kept = Checkpoints(run.state).load()[0]
     assert kept.facts["threads"] == chosen and 0.9 < share < 1.25
     assert any(("one thread:" if chosen == 1 else "2 threads:") in note for note in seen.notes)
 
@@ -196,13 +197,13 @@ def test_threads_are_tried_again_when_steps_become_slow(tmp_path, clock, two_thr
         return 0.4 if now < 20 else 0.7 * (1 if threads == 1 else 4)
 
     run, _, share, seen = spend(tmp_path, clock, busy)
-    assert loop.Checkpoints(run.state).load()[0].facts["threads"] == 1 and share < 1.3
+    assert Checkpoints(run.state).load()[0].facts["threads"] == 1 and share < 1.3
     assert len([note for note in seen.notes if "a step" in note]) == 2
 
 
 def test_threads_as_asked_are_not_tried(tmp_path, clock, two_threads):
     run, _, _, seen = spend(tmp_path, clock, lambda now, threads: 0.5 * threads, threads=2)
-    assert loop.Checkpoints(run.state).load()[0].facts["threads"] == 2 and not seen.notes
+    assert Checkpoints(run.state).load()[0].facts["threads"] == 2 and not seen.notes
 
 
 def test_a_trial_needs_steps_of_each_number():

@@ -82,10 +82,12 @@ def _sizes(kind: str, body: str, side: int) -> dict[str, Any]:
     found: dict[str, Any] = {"latent": 16 if side <= DIGITS else 32}
     if side <= DIGITS:
         found |= {"hidden": 256}
-    if body in ("mlp", "conv", "vit"):
+    if body in ("mlp", "conv", "vit", "spatial"):
         found |= {"body": body}
     if body == "conv":
         found |= {"depth": max(1, min(4, (side // 4).bit_length() - 1)), "hidden": 256}
+    if body == "spatial":
+        found |= {"width": 16}
     if body == "vit":
         found |= {"depth": 4, "patch": patch_of(side), "latent": 64}
     elif kind == "denoising":

@@ -43,7 +43,7 @@ class AutoencoderRecipe(Recipe):
         "--data PATH": "images as for regard train images, with labels or without; a table of numbers (.csv, .parquet);\n"
         "                a folder of point clouds; without it: scikit-learn's digits",
         "--model KIND": "vae (default: variational, so that new samples can be drawn), autoencoder or denoising; each\n"
-        "                with --model.body mlp, conv, vit (images) or set (point clouds)",
+        "                with --model.body mlp, conv, vit, spatial (images) or set (point clouds)",
     }
     examples = (
         "regard train autoencoder",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch
 from regard.models.objective import ACTIVE, weighted_bound
 from regard.recipes.autoencoder.dataset import Binarise
-from regard.training.tasks import Count
+from regard.training.sums import Count, add_up, numbered
 
 SEED = 20_000  # of what is drawn in evaluations: the same every time
 WHITE = 255
@@ -52,9 +52,10 @@ class Reconstruct:
     @torch.no_grad()
     def measure(self, model: Any, batches: Iterable[Batch]) -> dict[str, float]:
         sums = BoundSums(model)
-        for number, batch in enumerate(batches):
+        for number, batch in numbered(batches):
             draw = torch.Generator().manual_seed(SEED + number)
             sums.add(to_numbers(batch.tokens, self.binarise, draw), draw)
+        sums.add_up()
         return sums.measures()
 
 
@@ -84,6 +85,21 @@ class BoundSums:
 
     def _sum(self, name: str, each: Tensor) -> None:
         self.totals[name] = self.totals.get(name, 0.0) + float(each.double().sum())
+
+    def add_up(self) -> None:
+        """Take in what other processes have of the same evaluation."""
+        mine: dict[str, list[float]] = {name: [total] for name, total in self.totals.items()}
+        mine |= {"/count": [float(self.count)]}
+        for name in ("codes", "squares", "kl"):
+            vector = getattr(self, name)
+            if vector.dim():
+                mine[f"/{name}"] = vector.tolist()
+        whole = add_up(mine)
+        self.count = int(whole.pop("/count")[0])
+        for name in ("codes", "squares", "kl"):
+            if f"/{name}" in whole:
+                setattr(self, name, torch.tensor(whole.pop(f"/{name}"), dtype=torch.float64))
+        self.totals = {name: total[0] for name, total in whole.items()}
 
     @property
     def active(self) -> int:

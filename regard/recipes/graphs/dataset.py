@@ -372,6 +372,8 @@ class GraphSource(Source):
     def __init__(self, graphs: Graphs, batch: int, seed: int) -> None:
         self.graphs = graphs
         self.many = graphs.level == "graph"
+        # why several processes cannot share a batch
+        self.whole = None if self.many else "the data is one graph, which every step reads as a whole"
         if self.many:
             self._epochs = Epochs(graphs.split["train"], batch, seed)
             if graphs.x.layout is torch.strided:

@@ -19,4 +19,7 @@ def foreign_reader(foreign: ForeignModel) -> Reader | None:
         known = guess(foreign.model, dict(foreign.inputs))
     if known.nodes is None or known.edges is None or not isinstance(foreign.inputs.get(known.nodes), Tensor):
         return None
+    edges = foreign.inputs.get(known.edges)
+    if isinstance(edges, Tensor) and edges.shape[0] != 2:  # triangles of a mesh, say
+        return None
     return GraphReader(known, lambda name: GraphExample(foreign.inputs))

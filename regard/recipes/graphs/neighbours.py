@@ -177,6 +177,8 @@ class SampledSource(Source):
     Looks at the validation and the test split draw neighbours, too, always the same ones.
     """
 
+    whole = "the neighbours of all nodes of a batch are one graph"  # why several processes cannot share it
+
     def __init__(self, graph: MappedGraph, batch: int, seed: int, hops: int) -> None:
         self.graph, self.seed, self.hops = graph, seed, hops
         self._epochs = Epochs(graph.split["train"], batch, seed)

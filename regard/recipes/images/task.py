@@ -17,7 +17,8 @@ from regard.recipes.images.augment import AugmentConfig, augment, mixup
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.multi_view import Views, average_numbers, average_views
 from regard.training.scores import Scores
-from regard.training.tasks import Classify, Count, Regress, Task, call
+from regard.training.sums import Count
+from regard.training.tasks import Classify, Regress, Task, call
 
 
 class Light:

@@ -17,7 +17,8 @@ from regard.errors import RegardError
 from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.training.scores import ScoreList, Scores
-from regard.training.tasks import Classify, Count, Regress, Task, call
+from regard.training.sums import Count, Sums
+from regard.training.tasks import Classify, Regress, Task, call
 
 LEAST = 1e-3  # smallest standard deviation: it keeps the likelihood of a single point bounded
 
@@ -58,12 +59,13 @@ class Mixture:
         return -total / max(count, 1), count
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        total, count = 0.0, 0
+        sums = Sums()
         for batch in batches:
-            some, points = self._total(model, batch)
-            total, count = total + some.detach().double().item(), count + points
-        if count:
-            return {"loss": -total / count, "log-likelihood": total / count}
+            total, points = self._total(model, batch)
+            sums.add(points, likelihood=total)
+        means = sums.means()
+        if means:
+            return {"loss": -means["likelihood"], "log-likelihood": means["likelihood"]}
         return {}
 
     def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:

@@ -24,6 +24,7 @@ from regard.data.text_files import TextFile, check_unchanged, find, fingerprint,
 from regard.data.tokenizer import Bytes, Characters, Tokenizer, from_json
 from regard.errors import RegardError
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
+from regard.recipes.text.shards import ShardedIds, ShardOptions, is_shards, open_shards, write_shards
 
 TokenChoice = Literal["auto", "characters", "bytes", "words", "bpe"]
 
@@ -113,6 +114,8 @@ def encode_corpus(
     is used instead of the config's. `workers` processes encode large texts; None: one for each processor,
     eight at most.
     """
+    if is_shards(config.path):
+        return _open_corpus(config, tokenizer)
     tell = _now_and_then(note)
     found = find(config.path)
     workers = workers or min(cores(), 8)
@@ -141,6 +144,51 @@ def encode_corpus(
         characters=about["characters"],
         end=int(len(ids) * (1 - tested)),
     )
+
+
+def _open_corpus(config: TextConfig, tokenizer: Tokenizer | None) -> Corpus:
+    """The text of token shards."""
+    assert config.path is not None
+    if config.tokens != "auto" or config.tokenizer is not None:
+        raise RegardError(
+            f"{config.path} holds tokens already; leave out --data.tokens and --data.tokenizer, or tokenize anew"
+        )
+    ids, own, about = open_shards(config.path)
+    if tokenizer is not None and tokenizer.to_json() != own.to_json():
+        raise RegardError(
+            f"{config.path} was tokenised by another tokenizer than the run's; tokenize the text with --tokenizer "
+            "RUN/tokenizer.json"
+        )
+    tested = config.share_of_test(about["bytes"])
+    return Corpus(
+        config.path,
+        own,
+        cast(store.Mapped, ids),
+        split=int(len(ids) * (1 - config.validation - tested)),
+        files=about["files"],
+        bytes=about["bytes"],
+        characters=about["characters"],
+        end=int(len(ids) * (1 - tested)),
+    )
+
+
+def make_shards(options: ShardOptions, *, cache: Path, note: Note | None = None) -> dict[str, Any]:
+    """Tokenise a text into shards, see `shards`."""
+    tell = _now_and_then(note)
+    choice = cast(TokenChoice, options.tokens)
+    config = TextConfig(
+        path=options.data,
+        tokens=choice,
+        tokenizer=options.tokenizer,
+        vocabulary=options.vocabulary,
+        sample=options.sample,
+    )
+
+    def choose(found: list[TextFile], text: str) -> Tokenizer:
+        workers = options.workers or min(cores(), 8)
+        return _tokenizer(config, found, text, cache, options.seed, workers, tell)
+
+    return write_shards(options, choose, tell)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +288,9 @@ class TextSource(Source):
         for name, value in (("batch", batch), ("context", context)):
             if value < 1:
                 raise RegardError(f"{name} must be at least 1, got {value}")
-        self._ids = np.asarray(ids)  # the same memory, without what a memmap adds to each slice
+        self._ids = (
+            ids if isinstance(ids, ShardedIds) else np.asarray(ids)
+        )  # the same memory, without what a memmap adds to each slice
         self.split, self.rows, self.context, self.seed = split, batch, context, seed
         self.end = len(self._ids) if end is None else end
 

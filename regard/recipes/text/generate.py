@@ -22,11 +22,24 @@ class GenerateOptions(Sampling):
     prompt: str = ""  # the text to continue; empty: the beginning of a line
     # a question to a model of conversations, put into its chat template; only the answer is written
     chat: str = ""
+    # a text file (UTF-8) with a prompt in each line: all of them are continued, many at once
+    prompts: str | None = None
+    # with --prompts: write a line of JSON for each text to this file (.jsonl): "prompt", "text" and "finish"
+    out: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.chat and self.prompt:
-            raise RegardError("--chat and --prompt are both given; leave one of them out")
+        given = [name for name in ("chat", "prompt", "prompts") if getattr(self, name)]
+        if len(given) > 1:
+            raise RegardError(f"--{given[0]} and --{given[1]} are both given; leave one of them out")
+        if self.out is not None and self.prompts is None:
+            raise RegardError("--out is for the texts of --prompts FILE; without it, texts are printed")
+        if self.out is not None and not self.out.lower().endswith(".jsonl"):
+            raise RegardError(f"--out writes lines of JSON to a file that ends in .jsonl, got {self.out}")
+        if self.prompts is not None and self.beams > 1:
+            raise RegardError(
+                "--prompts samples many texts at once and takes no --beams; leave one of them out"
+            )
 
 
 def write(

@@ -11,7 +11,11 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
+from regard.data.chat_template import FILE as CHAT_TEMPLATE
+from regard.data.progress import Note
 from regard.errors import RegardError
+from regard.generation.generate import check_generates
+from regard.generation.writer import Writer
 from regard.look.reader import Reader
 from regard.models.additive import AdditiveConfig
 from regard.models.decoder import check_documents
@@ -28,7 +32,7 @@ from regard.recipes.text.adopt import adopt
 from regard.recipes.text.chat_job import load_template, other_chats, prepare_chat_job
 from regard.recipes.text.chat_rows import looks_like_chats
 from regard.recipes.text.chats import ChatConfig, ChatInfo
-from regard.recipes.text.dataset import TextInfo
+from regard.recipes.text.dataset import TextInfo, make_shards
 from regard.recipes.text.defaults import (
     MODELS,
     TASKS,
@@ -47,9 +51,12 @@ from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job, refuse_compiled_memory
 from regard.recipes.text.labelled import looks_labelled
+from regard.recipes.text.many_texts import write_many
 from regard.recipes.text.predict import predict
 from regard.recipes.text.run_reader import RunTextReader
+from regard.recipes.text.shards import ShardOptions
 from regard.runs.load import load_model
+from regard.runs.locations import cache_folder
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
@@ -156,6 +163,14 @@ class TextRecipe(Recipe):
     def settings_class(self, config: RunConfig) -> type[Settings]:
         return settings_class_of(config)
 
+    shard_options = ShardOptions
+
+    def write_shards(self, options: Any, note: Note | None = None) -> str:
+        about = make_shards(options, cache=cache_folder(), note=note)
+        each = f"{about['bytes'] / about['tokens']:.2f} bytes a token"
+        count = format_count(len(about["shards"]), "shards")
+        return f"{options.out}: {about['tokens']:,} tokens in {count}, {each}"
+
     def prepare(self, settings: Settings, context: DataContext) -> Job:
         refuse_compiled_memory(settings)
         if isinstance(settings.data, ChatConfig):
@@ -251,13 +266,18 @@ class TextRecipe(Recipe):
         return other_split(run, data, context, getattr(settings.model, "memory", 0))
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
-        if run.config.imported is not None and not run.tokenizer_file.exists():
-            raise RegardError(
-                f"{run.path} has no tokenizer, so it cannot read a prompt; import it again with a "
-                f"tokenizer.json beside its config.json, or call the model on ids: regard.load(...)(ids)"
-            )
+        if options.prompts is not None:
+            return write_many(self.open_writer(run), options, note)
+        _check_tokenizer(run)
         template = load_template(run) if options.chat else None
         return write(self.load(run), options, note, template)
+
+    def open_writer(self, run: Run) -> Writer:
+        _check_tokenizer(run)
+        model = self.load(run)
+        check_generates(model)
+        template = load_template(run) if (run.path / CHAT_TEMPLATE).exists() else None
+        return Writer(model, model.tokenizer, template)
 
     def reader(self, run: Run, model: nn.Module) -> Reader:
         return RunTextReader(run, model)
@@ -266,6 +286,14 @@ class TextRecipe(Recipe):
         if foreign.text is None:
             return None
         return ForeignTextReader(foreign.text)
+
+
+def _check_tokenizer(run: Run) -> None:
+    if run.config.imported is not None and not run.tokenizer_file.exists():
+        raise RegardError(
+            f"{run.path} has no tokenizer, so it cannot read a prompt; import it again with a "
+            f"tokenizer.json beside its config.json, or call the model on ids: regard.load(...)(ids)"
+        )
 
 
 def _with_perplexity(found: Evaluation, of: str) -> Evaluation:

@@ -25,6 +25,10 @@ class StreamSource(TextSource):
     and test batches hold long stretches, which follow each other without gap or overlap.
     """
 
+    whole = (
+        "each row goes on where it ended in the batch before, with a memory"  # why it is one process' work
+    )
+
     def __init__(
         self,
         ids: Array,

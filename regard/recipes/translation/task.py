@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from regard.data.batch import IGNORE, Batch
 from regard.recipes.translation.measures import BLEU
 from regard.training.scores import ScoreList, Scores
-from regard.training.tasks import Classify, Count
+from regard.training.sums import Count
+from regard.training.tasks import Classify
 
 Judge = Callable[[nn.Module], dict[str, float]]
 

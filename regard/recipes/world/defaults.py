@@ -47,6 +47,10 @@ KNOWN: dict[str, dict[str, dict[str, Any]]] = {
 # of any other: more of everything, because nothing is known of it
 OTHERS: dict[str, dict[str, Any]] = {"data": {"real_steps": 10_000, "rounds": 10}}
 
+IMAGE_STEPS, IMAGE_ROUNDS = 4000, 4  # of what is drawn as images, at least
+IMAGE_RANDOM = 20
+IMAGE_FRAMES, HIDDEN_FRAMES = 4, 3
+
 
 def registry_name(kind: str | None) -> str:
     """The name in the registry of a kind of model, which may be given by either name."""
@@ -91,19 +95,34 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
 
 
 def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """The number of steps follows from the rounds, unless a budget is given."""
+    """What is not seen whole needs more frames, images more of everything; the number of steps follows from the
+    rounds, unless a budget is given."""
+    settings = _refine_sight(settings, options)
     if options.get("train.minutes") is not None and options.get("train.steps") is None:
         return replace(settings, train=replace(settings.train, steps=None, minutes=options["train.minutes"]))
-    asked = [
-        options[name] for name in ("data.rounds", "train.first_steps", "train.round_steps") if name in options
-    ]
-    if not asked or not all(type(each) is int for each in asked):
+    names = ("data.rounds", "train.first_steps", "train.round_steps")
+    if not all(type(options[name]) is int for name in names if name in options):
         return settings  # what cannot be a number of steps is refused where it is read
     assert isinstance(settings.train, WorldTrainConfig)
     first = options.get("train.first_steps", settings.train.first_steps)
     each = options.get("train.round_steps", settings.train.round_steps)
     rounds = options.get("data.rounds", settings.data.rounds)
     return replace(settings, train=replace(settings.train, steps=max(1, first + rounds * each)))
+
+
+def _refine_sight(settings: Settings, options: Mapping[str, Any]) -> Settings:
+    """One observation without velocities does not say everything."""
+    if options.get("data.images"):
+        data = replace(
+            settings.data,
+            real_steps=max(IMAGE_STEPS, settings.data.real_steps),
+            rounds=max(IMAGE_ROUNDS, settings.data.rounds),
+            random_steps=IMAGE_RANDOM,
+        )
+        return replace(settings, data=data, model=replace(settings.model, frames=IMAGE_FRAMES))
+    if options.get("data.observed"):
+        return replace(settings, model=replace(settings.model, frames=HIDDEN_FRAMES))
+    return settings
 
 
 def settings_class_of(config: RunConfig) -> type[Settings]:

@@ -1,4 +1,4 @@
-"""A dream as an animation: CartPole and Pendulum as they are, anything else as curves."""
+"""A dream as an animation: CartPole and Pendulum as they are, images as images, anything else as curves."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ PAPER, INK, PALE = "#ffffff", "#222222", "#cccccc"
 REAL, DREAMED = "#2171b5", "#d55e00"
 FRAMES = 200  # of an animation, at most
 LEFT = 130  # pixels for the names of curves
+IMAGE = 176  # pixels of the side of an image
 CURVES = 6  # numbers of an observation that are drawn
 MILLISECONDS = 40  # of a frame
 FINE = 3  # a side of a pixel is drawn as so many, whose mean is shown: edges are smooth
@@ -33,7 +34,9 @@ def write_gif(dream: Dream, environment: str | None, names: Sequence[str], out: 
     draw = SCENES.get(environment or "")
     count = len(dream.real)
     shown = np.unique(np.linspace(0, count - 1, min(FRAMES, count)).round().astype(int))
-    if draw is None:
+    if dream.images is not None:
+        pictures = [_images(dream, int(t)) for t in shown]
+    elif draw is None:
         pictures = [_curves(dream, int(t), names) for t in shown]
     else:
         pictures = [_side_by_side(dream, int(t), draw) for t in shown]
@@ -113,6 +116,28 @@ SCENES: dict[str, Callable[[_Pen, Array, int, str], None]] = {
     "CartPole-v1": _cart_pole,
     "Pendulum-v1": _pendulum,
 }
+
+
+def _images(dream: Dream, t: int) -> Any:
+    """The real image on the left, the dreamed one on the right."""
+    pen = _Pen(2 * WIDTH)
+    left, top = (WIDTH - IMAGE) // 2, HEIGHT - IMAGE - 4
+    for number, images in enumerate((dream.images, dream.dreamed_images)):
+        assert images is not None
+        enlarged = to_picture(images[t]).resize((IMAGE * FINE, IMAGE * FINE), 0)
+        pen.image.paste(enlarged, ((left + number * WIDTH) * FINE, top * FINE))
+    pen.text((8, 4), f"real, step {t}", fill=REAL)
+    pen.text((WIDTH + 8, 4), "dreamed", fill=DREAMED)
+    return pen.finish()
+
+
+def to_picture(image: Array) -> Any:
+    """An image of bytes for pillow.   h w c"""
+    from PIL import Image
+
+    colours = image.shape[2]
+    plain = image if colours == 3 else np.repeat(image[..., :1], 3, 2)
+    return Image.fromarray(np.ascontiguousarray(image[..., :3] if colours == 4 else plain))
 
 
 def _curves(dream: Dream, t: int, names: Sequence[str]) -> Any:

@@ -15,7 +15,8 @@ from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
-from regard.recipes.world.act import act_episodes, policy_actions, random_actions
+from regard.recipes.world.act import Actor, policy_actions, random_actions
+from regard.recipes.world.codes import decode_codes, see_fn
 from regard.recipes.world.draw_dream import write_gif
 from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
@@ -63,6 +64,9 @@ class Dream:
     rewards: Array  # t, real
     dreamed_rewards: Array  # t
     goes_on: Array  # t: the probability that the dream goes on
+    # of a world that is seen as images, t+1 h w c in bytes; real and dreamed are then codes
+    images: Array | None = None
+    dreamed_images: Array | None = None
 
 
 def write_dream(
@@ -103,14 +107,13 @@ def real_episode(
         return whole.take(np.arange(min(options.steps, len(whole))))
     if options.policy == "trained" and not learned:
         raise RegardError("this run has no trained policy (--train.policy none); use --policy random")
-    with open_environments(
-        data.environment, 1, seconds=data.timeout, observed=data.observed or None
-    ) as environments:
+    with open_environments(data.environment, 1, seconds=data.timeout, sight=data.sight) as environments:
         if options.policy == "random" or not learned:
             act = random_actions(environments, options.seed, 0)
         else:
             act = policy_actions(model, None)
-        return act_episodes(environments, act, 1, model.config.frames, options.seed, options.steps)
+        actor = Actor(environments, act, see_fn(model), model.config.frames)
+        return actor.act_episodes(1, options.seed, options.steps)
 
 
 def dream_along(model: WorldModel, episode: Episodes) -> Dream:
@@ -121,13 +124,20 @@ def dream_along(model: WorldModel, episode: Episodes) -> Dream:
     found = imagine(
         model, none, torch.ones(1, 0, dtype=torch.bool), first, len(episode), lambda _, t: actions[t : t + 1]
     )
+    dreamed = model.restore(found.observations)[0].numpy()
+    images = dreamed_images = None
+    if episode.images is not None and episode.next_images is not None:
+        images = np.concatenate((episode.images[:1], episode.next_images))
+        dreamed_images = decode_codes(model, dreamed)
     return Dream(
         real=np.concatenate((episode.observations[:1], episode.following)),
-        dreamed=model.restore(found.observations)[0].numpy(),
+        dreamed=dreamed,
         actions=episode.actions,
         rewards=episode.rewards,
         dreamed_rewards=found.rewards[0].numpy(),
         goes_on=found.goes_on[0].numpy(),
+        images=images,
+        dreamed_images=dreamed_images,
     )
 
 
@@ -140,4 +150,6 @@ def _write_numbers(dream: Dream, spaces: Spaces, out: str) -> None:
         "dreamed_rewards": dream.dreamed_rewards,
         "dreamed_continue": dream.goes_on,
     }
+    if dream.images is not None and dream.dreamed_images is not None:
+        arrays |= {"images": dream.images, "dreamed_images": dream.dreamed_images}
     files.write_arrays(out, arrays)

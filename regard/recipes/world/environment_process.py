@@ -34,6 +34,8 @@ def describe_space(space: Any) -> Answer:
         return {"kind": "discrete", "count": int(space.n), "first": int(space.start)}
     if isinstance(space, spaces.Box):
         low, high = space.low.reshape(-1).tolist(), space.high.reshape(-1).tolist()
+        if len(space.shape) > 1 and low:  # an image has one black and one white
+            low, high = [min(low)], [max(high)]
         limits = [None if abs(x) > 1e30 else x for x in low], [None if abs(x) > 1e30 else x for x in high]
         return {"kind": "box", "shape": list(space.shape), "low": limits[0], "high": limits[1]}
     return {"kind": type(space).__name__}
@@ -65,7 +67,9 @@ def plain(observation: Any) -> list[float]:
 
     if np.isscalar(observation) or np.ndim(observation) == 0:
         return [float(observation)]
-    return [float(x) for x in np.asarray(observation).reshape(-1)]
+    numbers = np.asarray(observation).reshape(-1)
+    found: list[float] = numbers.tolist() if numbers.dtype.kind in "iuf" else [float(x) for x in numbers]
+    return found
 
 
 def to_json(value: Any) -> str:

@@ -20,6 +20,8 @@ import numpy as np
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.files import json_text
+from regard.recipes.world.draw_states import draw_states
+from regard.recipes.world.images import Sight, to_bytes, to_squares
 from regard.recipes.world.spaces import LARGEST, Spaces, read_spaces
 
 PREFIX = "gymnasium:"
@@ -115,20 +117,21 @@ class Process:
 class Environments:
     """Several environments of one name, numbered from 0, spread over processes."""
 
-    def __init__(self, name: str, processes: Sequence[Process], observed: tuple[int, ...] | None) -> None:
+    def __init__(self, name: str, processes: Sequence[Process], sight: Sight) -> None:
         self.name, self.processes = name, list(processes)
         for each in self.processes:
             each.send({"make": name, "count": each.count})
         found = [each.receive(max(STARTS, each.seconds)) for each in self.processes]
-        self.spaces: Spaces = read_spaces(found[0], name, observed)
-        self.whole = math.prod(found[0]["observation"]["shape"])  # numbers of an observation, hidden ones too
+        self.spaces: Spaces = read_spaces(found[0], name, sight)
+        self.given = found[0]["observation"]
+        self.whole = math.prod(self.given["shape"])  # numbers of an observation, hidden ones too
 
     @property
     def count(self) -> int:
         return sum(each.count for each in self.processes)
 
     def reset(self, seeds: Mapping[int, int]) -> dict[int, Array]:
-        """The first observation of each of these environments.   number -> o"""
+        """The first observation of each of these environments: a vector o, or an image h w c in bytes."""
         found = self._ask("reset", seeds)
         return {number: self._see(each) for number, each in found.items()}
 
@@ -150,7 +153,13 @@ class Environments:
                 f"observation_space says {self.whole:,}; make them agree"
             )
         self._check_largest(max(observation, key=abs), "an observation")
-        return self.spaces.see(np.asarray(observation, dtype=np.float32))
+        if self.spaces.image is None:
+            return self.spaces.see(np.asarray(observation, dtype=np.float32))
+        side = self.spaces.image[0]
+        if self.spaces.drawn is not None:
+            return draw_states(self.spaces.drawn, np.asarray([observation]), side)[0]
+        image = np.asarray(observation).reshape(1, *self.given["shape"])
+        return to_squares(to_bytes(image, self.given["low"][0], self.given["high"][0]), side)[0]
 
     def _check_largest(self, value: float, what: str) -> None:
         if abs(value) > LARGEST:
@@ -182,7 +191,7 @@ def open_environments(
     *,
     processes: int = 1,
     seconds: float = 60.0,
-    observed: tuple[int, ...] | None = None,
+    sight: Sight | None = None,
 ) -> Iterator[Environments]:
     """So many environments, which are closed in the end, whatever happens. name: CartPole-v1"""
     check_installed()
@@ -192,7 +201,7 @@ def open_environments(
     try:
         for share in shares:
             started.append(Process(name, share, seconds))
-        yield Environments(name, started, observed)
+        yield Environments(name, started, sight or Sight())
     finally:
         for each in started:
             each.connection.close()

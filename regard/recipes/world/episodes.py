@@ -27,6 +27,9 @@ class Episodes:
     following: Array  # n o, after each step
     terminated: Array  # bool n: nothing comes after this step
     last: Array  # bool n: the last step of its episode, terminated or cut off
+    # of a world that is seen as images, n h w c in bytes; observations are then their codes
+    images: Array | None = None
+    next_images: Array | None = None
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -65,15 +68,17 @@ class Episodes:
 
     def take(self, rows: Array) -> Episodes:
         """Some of the steps."""
-        return Episodes(**{name: getattr(self, name)[rows] for name in FIELDS})
+        found: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
+        taken: dict[str, Any] = {name: None if each is None else each[rows] for name, each in found.items()}
+        return Episodes(**taken)
 
-    def chunk(self, first: Array, length: int) -> Batch:
-        """`length` steps from each of these on; what is behind the end of an episode is padding.
-        -> tokens b n (o + a), target b n (o + 2): the next observation, the reward, 1 where it terminated"""
-        rows = first[:, None] + np.arange(length)
-        ends = (self.starts + self.lengths)[self.of[first]]
-        real = rows < ends[:, None]
-        rows = np.minimum(rows, len(self) - 1)
+    def chunk(self, first: Array, length: int, before: int = 0) -> Batch:
+        """`length` steps from each of these on, and `before` steps ahead of them; what is not of the same episode is
+        padding.   -> tokens b n (o + a), target b n (o + 2): the next observation, the reward, 1 where it terminated"""
+        rows = first[:, None] + np.arange(-before, length)
+        begins = self.starts[self.of[first]][:, None]
+        real = (rows >= begins) & (rows < begins + self.lengths[self.of[first]][:, None])
+        rows = np.clip(rows, 0, len(self) - 1)
         outcome = np.concatenate((self.following, self.rewards[:, None], self.terminated[:, None]), 1)
         return Batch(
             torch.from_numpy(self.steps[rows]),
@@ -89,22 +94,36 @@ class Episodes:
         return torch.from_numpy(self.steps[np.maximum(rows, 0)]), torch.from_numpy(real)
 
 
-FIELDS = ("observations", "actions", "rewards", "following", "terminated", "last")
+FIELDS = (
+    "observations",
+    "actions",
+    "rewards",
+    "following",
+    "terminated",
+    "last",
+    "images",
+    "next_images",
+)
 
 
 def join(parts: Sequence[Episodes]) -> Episodes:
     """All episodes, one after another."""
-    return Episodes(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS})
+    found: dict[str, Any] = {}
+    for name in FIELDS:
+        arrays = [getattr(part, name) for part in parts]
+        found[name] = None if arrays[0] is None else np.concatenate(arrays)
+    return Episodes(**found)
 
 
 def write_episodes(path: files.PathLike, episodes: Episodes, spaces: Spaces) -> None:
     """Write an .npz file as `read_episodes` reads it, whole or not at all. Where only a part of an observation is
     seen, only that part is written, and `observed` says which."""
+    whole = episodes.images is None
     found: dict[str, Any] = {
-        "observations": episodes.observations,
+        "observations": episodes.observations if whole else episodes.images,
         "actions": spaces.decode(episodes.actions),
         "rewards": episodes.rewards,
-        "next_observations": episodes.following,
+        "next_observations": episodes.following if whole else episodes.next_images,
         "terminated": episodes.terminated,
         "truncated": episodes.last & ~episodes.terminated,
     }

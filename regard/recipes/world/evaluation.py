@@ -10,11 +10,13 @@ import numpy as np
 import torch
 
 from regard.config import check_positive, check_sizes
+from regard.data.array import Array
 from regard.data.batch import generator
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
 from regard.recipes.evaluation import Evaluation
-from regard.recipes.world.act import act_episodes, policy_actions, random_actions
+from regard.recipes.world.act import Actor, policy_actions, random_actions
+from regard.recipes.world.codes import see_fn
 from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.imagine import Choose, imagine
@@ -142,14 +144,14 @@ def act_real(
         together,
         processes=data.processes,
         seconds=data.timeout,
-        observed=data.observed or None,
+        sight=data.sight,
     ) as environments:
         if learned:
             act = policy_actions(model, None)
         else:
             act = random_actions(environments, options.seed, 0)
-        frames = model.config.frames
-        return act_episodes(environments, act, options.episodes, frames, options.seed, LONGEST)
+        actor = Actor(environments, act, see_fn(model), model.config.frames)
+        return actor.act_episodes(options.episodes, options.seed, LONGEST)
 
 
 @torch.no_grad()
@@ -172,7 +174,7 @@ def horizon_errors(
         if rival == "persistence":
             reached = model.normalise(first)
         elif rival == "linear":
-            reached = _go_linear(model, first, actions)
+            reached = _go_linear(model, episodes, at, first, actions)
         else:
             history, real = episodes.history(at, history_length(model))
             reached = imagine(model, history.to(first), real, first, k, follow(actions)).observations[:, -1]
@@ -185,10 +187,16 @@ def follow(actions: torch.Tensor) -> Choose:
     return lambda seen, t: actions[:, t]
 
 
-def _go_linear(model: WorldModel, first: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+def _go_linear(
+    model: WorldModel, episodes: Episodes, at: Array, first: torch.Tensor, actions: torch.Tensor
+) -> torch.Tensor:
     """The linear map alone, again and again.   b o, b k a -> b o"""
+    caches = model.caches()
+    history, real = episodes.history(at, model.config.frames - 1)
+    if history.shape[1]:
+        model.look_back(model.scale_steps(history.to(first), real), real=real, caches=caches)
     x = model.normalise(first)
     for t in range(actions.shape[1]):
-        x = model.linear(torch.cat((x, actions[:, t]), -1)[:, None])[:, 0, :-1]
-        x = torch.clamp(x, model.low, model.high)
+        z = model.look_back(torch.cat((x, actions[:, t]), -1)[:, None], caches=caches)
+        x = torch.clamp(model.linear(z)[:, 0, :-1], model.low, model.high)
     return x

@@ -18,7 +18,7 @@ class Imagined:
     """Imagined episodes. Observations are scaled, as the model has them."""
 
     observations: Tensor  # b t+1 o, the first one is real
-    seen: Tensor  # b t+1 inputs: what the policy sees, the last frames
+    seen: Tensor  # b t+1 inputs: what the policy sees: the last steps
     actions: Tensor  # b t a, as they were chosen
     rewards: Tensor  # b t
     goes_on: Tensor  # b t: the probability that the episode goes on after this step
@@ -41,24 +41,27 @@ def imagine(
     first    the present observation, b o
     heads    the head of the ensemble that each row believes, b; None: the mean of all
     """
-    caches = model.caches()
-    past = model.scale_steps(history, real)
-    if past.shape[1]:
-        model.outlook(past, real=real, caches=caches)
+    caches, o = model.caches(), model.config.observations
+    past = model.look_back(model.scale_steps(history, real), real=real, caches=caches)
+    residuals = model.go_on(past, real)
     x = model.normalise(first)
-    frames = begin_frames(model, past, real, x)
-    observations, seen = [x], [frames.flatten(1)]
+    observations, seen = [x], [model.policy_inputs(x, caches)]
+    before = seen[0][:, o:]  # changes and actions of the last steps
     actions, rewards, goes_on = [], [], []
     row = torch.arange(len(x), device=x.device)
     for t in range(horizon):
         action = choose(seen[-1], t)
         taken = action if model.config.discrete else action.clamp(-1, 1)
-        found = model.outlook(torch.cat((x, taken), -1)[:, None], caches=caches)[:, 0]  # b e o+1
-        after = found.mean(1) if heads is None else found[row, heads]
-        x = torch.clamp(after[:, :-1], model.low, model.high)
-        frames = torch.cat((frames[:, 1:], x[:, None]), 1)
+        z = torch.cat((x, taken, before), -1)
+        added = residuals(z)  # b e o+1
+        added = added.mean(1) if heads is None else added[row, heads]
+        after = torch.addcmul(model.linear(z), model.size, added)
+        last, x = x, torch.clamp(after[:, :-1], model.low, model.high)
+        if before.shape[1]:
+            moved = (x - last) / model.pace
+            before = torch.cat((moved, taken, before), -1)[:, : before.shape[1]]
         observations.append(x)
-        seen.append(frames.flatten(1))
+        seen.append(torch.cat((x, before), -1) if before.shape[1] else x)
         actions.append(action)
         rewards.append(after[:, -1])
         goes_on.append(model.goes_on(x).sigmoid())
@@ -69,15 +72,3 @@ def imagine(
         rewards=torch.stack(rewards, 1),
         goes_on=torch.stack(goes_on, 1),
     )
-
-
-def begin_frames(model: WorldModel, past: Tensor, real: Tensor, x: Tensor) -> Tensor:
-    """The last frames at the present step; where an episode has just begun, its first one again.   b f o"""
-    count, o = model.config.frames - 1, model.config.observations
-    frames = [x]
-    for back in range(1, count + 1):
-        if back > past.shape[1]:
-            frames.append(frames[-1])
-            continue
-        frames.append(torch.where(real[:, -back, None], past[:, -back, :o], frames[-1]))
-    return torch.stack(frames[::-1], 1)

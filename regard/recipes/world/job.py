@@ -30,13 +30,16 @@ from regard.runs.best import LAST
 from regard.runs.run import Run
 from regard.training.tasks import Task
 
+STILL = "one image does not show how fast things move; --model.frames 4 shows the last four at once"
+
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Open the environment once, or read the episodes; then make the task, the source and a config that fits."""
     data, train = settings.data, settings.train
     assert isinstance(data, WorldDataConfig) and isinstance(train, WorldTrainConfig)
     store, info, notes = make_store(data, _same_environment(context.old, data))
-    source = EpisodeSource(store, train.batch, data.context, train.seed)
+    before = settings.model.frames - 1
+    source = EpisodeSource(store, train.batch, data.context, train.seed, before)
     kind = next(name for name, cls in CONFIGS.items() if type(settings.model) is cls)
     task = PredictNext(best_by="loss" if train.policy == "none" else LAST)
 
@@ -51,6 +54,12 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         )
 
     spaces = store.spaces
+    image: tuple[int, ...] = ()
+    if spaces.image is not None:
+        side, _, colours = spaces.image
+        image = (colours, side, side)
+        if settings.model.frames == 1:
+            notes += (STILL,)
     test = None
     if info.environment is not None and train.policy != "none":
         test = Split(name="test", count=train.episodes, unit="fresh episodes", batches=source.validation)
@@ -61,6 +70,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
             observations=spaces.observations,
             actions=spaces.actions,
             discrete=spaces.discrete,
+            image=image,
         ),
         task=task,
         source=source,
@@ -95,7 +105,7 @@ def make_store(
             WorldInfo(path=path, environment=name, spaces=spaces),
             (),
         )
-    found = read_episodes(find_files(os.path.expanduser(path)), observed=data.observed or None)
+    found = read_episodes(find_files(os.path.expanduser(path)), sight=data.sight)
     info = WorldInfo(
         path=path,
         environment=None,
@@ -110,18 +120,22 @@ def _same_environment(run: Run | None, data: WorldDataConfig) -> Run | None:
     """The run that is resumed or evaluated; None for one that only gives its weights to another."""
     if run is None or run.config.corpus is None or run.config.corpus.get("environment") != data.environment:
         return None
-    observed = run.section(WorldInfo, "corpus").spaces.observed
-    return run if observed == (data.observed or None) else None
+    spaces, sight = run.section(WorldInfo, "corpus").spaces, data.sight
+    same = spaces.observed == sight.observed and spaces.drawn == sight.drawn
+    if spaces.image is not None:
+        same = same and spaces.image[0] == sight.side and spaces.observations == sight.code
+    return run if same else None
 
 
 def find_spaces(data: WorldDataConfig, name: str) -> Spaces:
     """What the environment says of its observations and actions."""
-    with open_environments(name, 1, seconds=data.timeout, observed=data.observed or None) as environments:
+    with open_environments(name, 1, seconds=data.timeout, sight=data.sight) as environments:
         return environments.spaces
 
 
 def _draw(store: EpisodeStore, run: Run, model: nn.Module) -> None:
     assert isinstance(model, WorldModel)
     store.read_from(run)
+    store.encode(model)
     draw_returns(run, store)
     draw_imagined(run, model, store)

@@ -14,6 +14,9 @@ from regard.recipes.world.imagine import Imagined, imagine
 from regard.recipes.world.settings import WorldTrainConfig
 from regard.recipes.world.store import EpisodeStore
 
+# share of imagined episodes that begin a few steps before a real end: a policy that hardly ever falls would forget how
+# not to
+NEAR_ENDS = 0.25
 HISTORY = 16  # real steps that an imagined episode of a model without a window goes on from
 
 
@@ -22,6 +25,10 @@ def dream_batch(model: WorldModel, store: EpisodeStore, config: WorldTrainConfig
     which is seeded by (seed, step)."""
     drawn = torch.randint(len(store.train_rows), (config.imagined,))
     at = store.train_rows[drawn.numpy()]
+    near = store.rows_near_ends(config.horizon)
+    if len(near):
+        some = int(NEAR_ENDS * config.imagined)
+        at[:some] = near[torch.randint(len(near), (some,)).numpy()]
     history, real = store.all.history(at, history_length(model))
     first = torch.from_numpy(store.all.observations[at].astype(np.float32))
     heads = torch.randint(model.config.ensemble, (config.imagined,))

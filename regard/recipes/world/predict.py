@@ -10,6 +10,7 @@ import torch
 
 from regard.models.world_model import WorldModel
 from regard.recipes.prediction import Prediction, predict_each
+from regard.recipes.world.codes import encode_episodes
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.read_episodes import find_files, read_episodes
 from regard.recipes.world.settings import WorldInfo
@@ -32,10 +33,11 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
 
 def _of_file(model: WorldModel, path: str, info: WorldInfo) -> Prediction:
     found = read_episodes([path], info.spaces)
+    episodes = encode_episodes(model, found.episodes)
     parts: list[Prediction] = []
     missed: list[Any] = []
-    for number in range(len(found.episodes.starts)):
-        episode = found.episodes.episode(number)
+    for number in range(len(episodes.starts)):
+        episode = episodes.episode(number)
         out = predict_steps(model, episode)
         missed.append((out[:, :-2] - episode.following) / model.scale.numpy())
         parts += [_of_step(number, step, row, info) for step, row in enumerate(out)]
@@ -45,7 +47,8 @@ def _of_file(model: WorldModel, path: str, info: WorldInfo) -> Prediction:
 
 def _of_step(episode: int, step: int, row: Any, info: WorldInfo) -> Prediction:
     numbers = info.spaces.observed or tuple(range(info.spaces.observations))
-    values = {f"next_observation_{number}": float(row[i]) for i, number in enumerate(numbers)}
+    what = "next_observation" if info.spaces.image is None else "next_code"
+    values = {f"{what}_{number}": float(row[i]) for i, number in enumerate(numbers)}
     values |= {"reward": float(row[-2]), "continue": float(row[-1])}
     return Prediction(
         input=f"episode {episode}, step {step}", values=values, row={"episode": episode, "step": step}

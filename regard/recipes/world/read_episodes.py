@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from regard.data.table_rows import SUFFIXES as TABLES
 from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
+from regard.recipes.world.draw_states import draw_states
 from regard.recipes.world.episodes import Episodes, join
+from regard.recipes.world.images import Sight, explain_image, is_image, limits_of, to_bytes, to_squares
 from regard.recipes.world.spaces import LARGEST, MOST, WIDEST, Spaces
 
 SUFFIXES = (".npz", *TABLES)
@@ -58,13 +60,11 @@ def find_files(path: str) -> list[str]:
     return [os.path.join(path, name) for name in names]
 
 
-def read_episodes(
-    paths: Sequence[str], spaces: Spaces | None = None, observed: tuple[int, ...] | None = None
-) -> Recorded:
+def read_episodes(paths: Sequence[str], spaces: Spaces | None = None, sight: Sight | None = None) -> Recorded:
     """All episodes of some files. spaces: those of a run, which they must fit; None: they follow from the data"""
     arrays = [_read_arrays(path) for path in paths]
     if spaces is None:
-        spaces = _guess_spaces(arrays, paths, observed)
+        spaces = _guess_spaces(arrays, paths, sight or Sight())
     parts = [_make_episodes(found, spaces, path) for found, path in zip(arrays, paths, strict=True)]
     short = any("following" not in found for found in arrays)
     return Recorded(join(parts), spaces, (NO_FOLLOWING,) if short else ())
@@ -180,10 +180,11 @@ def _check_parts(found: dict[str, Array], path: str) -> None:
     for name in ("observations", "following", "actions"):
         if name in found and found[name].ndim == 1 and name != "actions":
             found[name] = found[name][:, None]
-        if name in found and found[name].ndim > 2:
+        images = name != "actions" and name in found and is_image(found[name].shape[1:])
+        if name in found and found[name].ndim > 2 and not images:
             raise RegardError(
-                f"{path}: {name} must be a vector for each step, got shape {found[name].shape}; flatten them, or "
-                "encode images first: regard train images"
+                f"{path}: {NAMES[name][0]} must be a vector or an image for each step, got shape "
+                f"{found[name].shape}; {explain_image()}"
             )
     for name in ("rewards", "terminated", "truncated", "episode"):
         if name in found:
@@ -216,9 +217,17 @@ def _flat(value: Array, name: str, path: str) -> Array:
     return value
 
 
-def _guess_spaces(
-    arrays: Sequence[dict[str, Array]], paths: Sequence[str], observed: tuple[int, ...] | None
-) -> Spaces:
+def _guess_spaces(arrays: Sequence[dict[str, Array]], paths: Sequence[str], sight: Sight) -> Spaces:
+    observed = sight.observed
+    shape = arrays[0]["observations"].shape[1:]
+    if len(shape) > 1:
+        if observed is not None:
+            raise RegardError(f"--data.observed is of vectors, and {paths[0]} holds images; leave it out")
+        image = (sight.side, sight.side, shape[2] if len(shape) == 3 else 1)
+        return replace(_guess_actions(arrays, paths, sight.code), image=image)
+    for path, found in zip(paths, arrays, strict=True):
+        if found["observations"].ndim > 2:
+            raise RegardError(f"{path} holds images, and {paths[0]} vectors; give the one or the other")
     widths = [found["observations"].shape[1] for found in arrays]
     for path, width in zip(paths, widths, strict=True):
         if width != widths[0]:
@@ -235,6 +244,11 @@ def _guess_spaces(
             f"{widths[0]}, got {', '.join(map(str, observed))}"
         )
     count = widths[0] if observed is None else len(observed)
+    return replace(_guess_actions(arrays, paths, count), observed=observed)
+
+
+def _guess_actions(arrays: Sequence[dict[str, Array]], paths: Sequence[str], count: int) -> Spaces:
+    """Spaces with observations of `count` numbers, and the actions that were taken."""
     kinds = all(found["actions"].dtype.kind in "biu" and found["actions"].ndim == 1 for found in arrays)
     if kinds:
         low = min(int(found["actions"].min()) for found in arrays)
@@ -244,7 +258,7 @@ def _guess_spaces(
                 f"{paths[0]}: actions that are whole numbers are kinds from 0 to {WIDEST - 1}, got {low} to {high}; "
                 "give continuous actions as floats"
             )
-        return Spaces(observations=count, actions=max(2, high + 1), discrete=True, observed=observed)
+        return Spaces(observations=count, actions=max(2, high + 1), discrete=True)
     all_actions = [found["actions"].reshape(len(found["actions"]), -1).astype(np.float64) for found in arrays]
     for path, each in zip(paths, all_actions, strict=True):
         if each.shape[1] != all_actions[0].shape[1] or not 1 <= each.shape[1] <= WIDEST:
@@ -260,36 +274,31 @@ def _guess_spaces(
         discrete=False,
         low=tuple(low_end.tolist()),
         high=tuple(high_end.tolist()),
-        observed=observed,
     )
 
 
 def _make_episodes(found: dict[str, Array], spaces: Spaces, path: str) -> Episodes:
-    observations: Array = found["observations"].astype(np.float32)
     actions = _check_actions(found["actions"], spaces, path)
-    no = np.zeros(len(observations), dtype=bool)
+    no = np.zeros(len(actions), dtype=bool)
     terminated = found.get("terminated", no).astype(bool)
     last = terminated | found.get("truncated", no).astype(bool)
     if "episode" in found:
         last[:-1] |= np.diff(found["episode"]) != 0
     last[-1] = True
-    following = found.get("following")
-    after = None if following is None else following.astype(np.float32)
-    if not _is_cut(found, spaces):
-        observations = _see(observations, spaces, path)
-        after = None if after is None else _see(after, spaces, path)
-    encoded = spaces.encode(actions)
-    rewards = found["rewards"].astype(np.float32)
-    if after is not None:
-        return Episodes(
-            observations=observations,
-            actions=encoded,
-            rewards=rewards,
-            following=after,
-            terminated=terminated,
-            last=last,
-        )
-    return _shift(observations, encoded, rewards, terminated, last, path)
+    parts = {
+        "actions": spaces.encode(actions),
+        "rewards": found["rewards"].astype(np.float32),
+        "terminated": terminated,
+        "last": last,
+    }
+    seen, after = (_see(found.get(name), found, spaces, path) for name in ("observations", "following"))
+    assert seen is not None
+    if after is None:
+        seen, after, parts = _shift(seen, parts, path)
+    if spaces.image is None:
+        return Episodes(observations=seen, following=after, **parts)
+    unknown = np.zeros((len(seen), spaces.observations), dtype=np.float32)  # until a model encodes the images
+    return Episodes(observations=unknown, following=unknown, images=seen, next_images=after, **parts)
 
 
 def _is_cut(found: dict[str, Array], spaces: Spaces) -> bool:
@@ -298,26 +307,52 @@ def _is_cut(found: dict[str, Array], spaces: Spaces) -> bool:
     return kept is not None and spaces.observed is not None and kept[0].tolist() == list(spaces.observed)
 
 
-def _shift(
-    seen: Array, actions: Array, rewards: Array, terminated: Array, last: Array, path: str
-) -> Episodes:
+def _shift(seen: Array, parts: dict[str, Array], path: str) -> tuple[Array, Array, dict[str, Array]]:
     """The last row of each episode is only what follows the row before it, and hands it its end."""
-    kept = np.flatnonzero(~last)
+    kept = np.flatnonzero(~parts["last"])
     if not len(kept):
         raise RegardError(
             f"{path}: every episode has one step, and nothing follows it; add next_observations"
         )
-    return Episodes(
-        observations=seen[kept],
-        actions=actions[kept],
-        rewards=rewards[kept],
-        following=seen[kept + 1],
-        terminated=terminated[kept + 1],
-        last=last[kept + 1],
-    )
+    ends = {"terminated", "last"}
+    rest = {name: each[kept + 1] if name in ends else each[kept] for name, each in parts.items()}
+    return seen[kept], seen[kept + 1], rest
 
 
-def _see(observations: Array, spaces: Spaces, path: str) -> Array:
+def _see(given: Array | None, found: dict[str, Array], spaces: Spaces, path: str) -> Array | None:
+    """What is kept of observations: vectors in float32, images in bytes."""
+    if given is None:
+        return None
+    if spaces.image is not None:
+        return _see_images(given, spaces, path)
+    if given.ndim > 2:
+        raise RegardError(
+            f"{path}: the model sees vectors of {spaces.observations} numbers, and here are images"
+        )
+    vectors: Array = given.astype(np.float32)
+    return vectors if _is_cut(found, spaces) else _see_numbers(vectors, spaces, path)
+
+
+def _see_images(given: Array, spaces: Spaces, path: str) -> Array:
+    """Images of the side that the model sees; states of an environment that is drawn are drawn.   n h w c"""
+    assert spaces.image is not None
+    side, _, colours = spaces.image
+    if given.ndim == 2:
+        if spaces.drawn is None:
+            raise RegardError(
+                f"{path}: the model sees images, and here are vectors of {given.shape[1]} numbers"
+            )
+        return draw_states(spaces.drawn, given, side)
+    low, high = limits_of(given, path)
+    found = to_squares(to_bytes(given, low, high), side)
+    if found.shape[3] != colours:
+        raise RegardError(
+            f"{path}: images must have {colours} channels, as those that were learned from, got {found.shape[3]}"
+        )
+    return found
+
+
+def _see_numbers(observations: Array, spaces: Spaces, path: str) -> Array:
     width = observations.shape[1]
     if spaces.observed is None:
         if width != spaces.observations:

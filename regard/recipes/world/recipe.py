@@ -16,6 +16,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.settings import Settings, read_settings
+from regard.recipes.world.codes import encode_episodes
 from regard.recipes.world.defaults import KINDS, defaults, refine_defaults, settings_class_of
 from regard.recipes.world.dream import DreamOptions, write_dream
 from regard.recipes.world.environments import check_trusted
@@ -26,6 +27,7 @@ from regard.recipes.world.read_episodes import find_files, read_episodes
 from regard.recipes.world.run_reader import EpisodeReader
 from regard.recipes.world.settings import WorldDataConfig, WorldInfo, WorldTrainConfig
 from regard.recipes.world.source import EpisodeSource
+from regard.recipes.world.spaces import Spaces
 from regard.recipes.world.store import EpisodeStore
 from regard.recipes.world.task import PredictNext
 from regard.runs.run import Run
@@ -39,7 +41,7 @@ class WorldRecipe(Recipe):
     name = "world"
     title = "World: a model that predicts what comes after an action, and a policy that learns inside it."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "gymnasium:NAME, any environment with vectors as observations (default: gymnasium:CartPole-v1);\n"
+        "--data PATH": "gymnasium:NAME, any environment that is seen as vectors or images (default: gymnasium:CartPole-v1);\n"
         "                or recorded episodes: a file (.npz, .parquet, .csv, .jsonl) or a folder of them",
         "--model KIND": "transformer (default) or gru",
     }
@@ -47,7 +49,8 @@ class WorldRecipe(Recipe):
         "regard train world",
         "regard train world --data gymnasium:Pendulum-v1 --out runs/pendulum",
         "regard train world --data episodes.npz --train.policy none",
-        "regard train world --data.observed 0 2 --model.frames 3",
+        "regard train world --data.observed 0 2  # CartPole without its velocities",
+        "regard train world --data.images  # CartPole from images of 32 × 32",
     )
     models = tuple(KINDS.values())
     aliases = KINDS
@@ -55,6 +58,7 @@ class WorldRecipe(Recipe):
         "model.observations": "give --data.observed",
         "model.actions": "",
         "model.discrete": "",
+        "model.image": "give --data.images or --data.side",
     }
     predict_options = EvaluateOptions
     generate_options = DreamOptions
@@ -90,7 +94,7 @@ class WorldRecipe(Recipe):
         counts = None
         if info.steps is not None:
             counts = f"{format_count(info.steps, 'steps')} of {format_count(info.episodes, 'episodes')}"
-        return describe_data(info.path, counts, f"observations of {spaces.observations} numbers", what)
+        return describe_data(info.path, counts, _describe_observations(spaces), what)
 
     def next_command(self, run: Run) -> str:
         environment = (run.config.corpus or {}).get("environment")
@@ -106,7 +110,8 @@ class WorldRecipe(Recipe):
         """The mean return in the real environment, and errors of predictions; of other episodes only these."""
         model, store, config, learned = self._open(run)
         if data is not None:
-            store = EpisodeStore(store.spaces, 0.0, read_episodes(find_files(data), store.spaces).episodes)
+            found = encode_episodes(model, read_episodes(find_files(data), store.spaces).episodes)
+            store = EpisodeStore(store.spaces, 0.0, found)
             return evaluate_recorded(model, store, data, self.options)
         check_trusted(config.environment, self.options.environment)
         return evaluate_world(model, store, config, self.options, learned=learned)
@@ -118,6 +123,7 @@ class WorldRecipe(Recipe):
         assert isinstance(model, WorldModel) and isinstance(settings.train, WorldTrainConfig)
         store, _, _ = make_store(settings.data, run)
         store.read_from(run)
+        store.encode(model)
         return model, store, settings.data, settings.train.policy != "none"
 
     def other_split(
@@ -125,8 +131,13 @@ class WorldRecipe(Recipe):
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
         settings = read_settings(self.settings_class(run.config), run)
         found = read_episodes(find_files(data), run.section(WorldInfo, "corpus").spaces)
-        store = EpisodeStore(found.spaces, 0.0, found.episodes)
-        source = EpisodeSource(store, settings.train.batch, settings.data.context, settings.train.seed)
+        model = self.load(run)
+        assert isinstance(model, WorldModel)
+        store = EpisodeStore(found.spaces, 0.0, encode_episodes(model, found.episodes))
+        before = settings.model.frames - 1
+        source = EpisodeSource(
+            store, settings.train.batch, settings.data.context, settings.train.seed, before
+        )
         count = len(found.episodes.starts)
         split = Split(name=data, count=count, unit="episodes", batches=source.every, notes=found.notes)
         return PredictNext(), split, None
@@ -139,6 +150,14 @@ class WorldRecipe(Recipe):
     def reader(self, run: Run, model: nn.Module) -> Reader:
         assert isinstance(model, WorldModel)
         return EpisodeReader(run, model)
+
+
+def _describe_observations(spaces: Spaces) -> str:
+    if spaces.image is None:
+        return f"observations of {spaces.observations} numbers"
+    side, _, colours = spaces.image
+    channels = "" if colours == 1 else f" × {colours}"
+    return f"images of {side} × {side}{channels}, coded by {spaces.observations} numbers"
 
 
 RECIPE = WorldRecipe()

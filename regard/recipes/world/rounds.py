@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
-from regard.recipes.world.act import act_steps, episode_seed, policy_actions, random_actions
+from regard.recipes.world.act import Actor, episode_seed, policy_actions, random_actions, random_at_first
+from regard.recipes.world.codes import learn_codes, see_fn
 from regard.recipes.world.environments import open_environments
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.learn_policy import dream_batch, learn_policy
@@ -65,7 +67,8 @@ class Rounds(Stepper):
         super().__init__(model, task, source, config)
         self.data, self.store = data, source.store
         self.rounds = data.rounds if data.environment is not None and config.policy != "none" else 1
-        parts = {name: part for name, part in model.named_children() if name != "policy"}
+        others = ("policy", "autoencoder")  # the autoencoder learns by itself, when a round begins
+        parts = {name: part for name, part in model.named_children() if name not in others}
         policy = {f"policy.{name}": p for name, p in self.model.policy.named_parameters()}
         world = optimisers.make(nn.ModuleDict(parts), config)
         self.optimiser = optimisers.Optimiser([*world.rules, AdamW(policy, config.policy_lr, 0.0)])
@@ -86,13 +89,26 @@ class Rounds(Stepper):
         self.store.open_round(unit.round, (lambda: self.act(unit.round)) if unit.begins else None)
         if not unit.begins:
             return
+        self._learn_codes(unit.round)
         episodes = self.store.all.take(self.store.train_rows)
         given = (episodes.steps, episodes.following, episodes.rewards)
         steps, following, rewards = (torch.from_numpy(each).to(self.device) for each in given)
+        past, real = episodes.history(np.arange(len(episodes)), self.model.config.frames - 1)
+        before = past.to(self.device), real.to(self.device)
         if unit.round == 0:
-            self.model.fit_linear(steps, following, rewards, self.config.discount)
+            self.model.fit_linear(steps, following, rewards, self.config.discount, before=before)
         else:
-            self.model.fit_size(steps, following, rewards)
+            self.model.fit_size(steps, following, rewards, before=before)
+
+    def _learn_codes(self, round: int) -> None:
+        """Learn the codes of images from all rounds, and have all episodes in the codes of now."""
+        if self.model.autoencoder is None:
+            return
+        steps = self.data.code_steps if round == 0 else self.data.code_steps // 2
+        rows = self.store.train_rows
+        known = rows < sum(map(len, self.store.rounds[:-1]))
+        learn_codes(self.model, self.store.all.take(rows), known, steps, self.config.seed, round)
+        self.store.encode(self.model)
 
     def act(self, round: int) -> Episodes:
         """The real steps of a round: at random in the first one, by the policy in the others."""
@@ -105,7 +121,7 @@ class Rounds(Stepper):
             min(data.environments, steps),
             processes=data.processes,
             seconds=data.timeout,
-            observed=data.observed or None,
+            sight=data.sight,
         ) as environments:
             if round == 0:
                 chosen = random_actions(environments, seed, round)
@@ -113,7 +129,9 @@ class Rounds(Stepper):
                 # of its own: whether a round is acted or read again must not change what is drawn after it
                 draw = torch.Generator().manual_seed(episode_seed(seed, round, -1))
                 chosen = policy_actions(self.model, draw)
-            return act_steps(environments, chosen, steps, self.model.config.frames, seed, round)
+                chosen = random_at_first(chosen, environments.spaces, data.random_steps, seed, round)
+            actor = Actor(environments, chosen, see_fn(self.model), self.model.config.frames)
+            return actor.act_steps(steps, seed, round)
 
     def move(self, step: int, done: float) -> None:
         unit = unit_of(step, self.config, self.rounds)
@@ -158,3 +176,4 @@ class Rounds(Stepper):
         # the rounds that were begun before; the next one is acted when its first step comes
         before = unit_of(checkpoint.step - 1, self.config, self.rounds)
         self.store.open_round(before.round, None)
+        self.store.encode(self.model)

@@ -14,6 +14,7 @@ from regard.data.batch import generator
 from regard.look.model_input import ModelInput
 from regard.look.reader import GONE, Control, Reader, at_path
 from regard.models.world_model import WorldModel
+from regard.recipes.world.codes import encode_episodes
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.model_input import EpisodeInput
 from regard.recipes.world.read_episodes import find_files, read_episodes
@@ -60,10 +61,11 @@ class EpisodeReader(Reader):
             return self.example()
         with at_path(given) as path:
             found = read_episodes(find_files(str(path)), self.info.spaces)
-        count = len(found.episodes.starts)
+        episodes = encode_episodes(self.model, found.episodes)
+        count = len(episodes.starts)
         before = f"{Path(given).name}, " if isinstance(given, str) else ""
         names = tuple(f"{before}episode {number + 1:,}" for number in range(count))
-        return self._make(found.episodes, names, found.notes).choose(0)
+        return self._make(episodes, names, found.notes).choose(0)
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
         assert isinstance(given, EpisodeInput)
@@ -93,9 +95,11 @@ class EpisodeReader(Reader):
     def _open_store(self, data: WorldDataConfig) -> EpisodeStore:
         if self.info.environment is None:
             found = read_episodes(find_files(str(data.path)), self.info.spaces)
-            return EpisodeStore(self.info.spaces, data.validation, found.episodes)
+            episodes = encode_episodes(self.model, found.episodes)
+            return EpisodeStore(self.info.spaces, data.validation, episodes)
         store = EpisodeStore(self.info.spaces, data.validation)
         store.read_from(self.run)
+        store.encode(self.model)
         return store
 
     def _drawn_at_random(self) -> EpisodeInput:

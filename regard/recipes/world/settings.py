@@ -7,7 +7,9 @@ from typing import ClassVar, Literal
 
 from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
+from regard.recipes.world.draw_states import check_drawn
 from regard.recipes.world.environments import PREFIX, environment_of
+from regard.recipes.world.images import LEAST_SIDE, MOST_SIDE, Sight
 from regard.recipes.world.spaces import Spaces
 from regard.training.config import TrainConfig
 
@@ -27,6 +29,15 @@ class WorldDataConfig:
     timeout: float = 60.0  # seconds after which an environment that gives no answer is said to hang
     # which numbers of an observation are seen, counted from 0: 0 2 hides the velocities of CartPole; none: all
     observed: tuple[int, ...] = ()
+    # draw each state as a grey image and see only that (CartPole, Pendulum, Acrobot, MountainCar)
+    images: bool = False
+    side: int = 32  # images: pixels of a side, to which larger and smaller ones are scaled
+    code: int = 16  # images: numbers of their code, two for each place in an image
+    # images: gradient steps of the autoencoder in the first round, and half as many in each of the others
+    code_steps: int = 400
+    # random steps that an episode begins with, at most, in rounds in which the policy acts: it then also sees where it
+    # would not go by itself
+    random_steps: int = 0
     context: int = 16  # steps in a row that the world model learns from
     validation: float = 0.1  # share of the episodes that are held out
 
@@ -34,10 +45,27 @@ class WorldDataConfig:
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        names = ("real_steps", "rounds", "environments", "processes", "context", "timeout")
+        names = ("real_steps", "rounds", "environments", "processes", "context", "timeout", "code_steps")
         check_positive(self, *names)
+        if self.random_steps < 0:
+            raise RegardError(f"random_steps must be at least 0, got {self.random_steps}")
         if not 0 <= self.validation < 1:
             raise RegardError(f"validation must be at least 0 and below 1, got {self.validation}")
+        if not LEAST_SIDE <= self.side <= MOST_SIDE:
+            raise RegardError(f"side must be from {LEAST_SIDE} to {MOST_SIDE} pixels, got {self.side}")
+        if self.code < 2 or self.code % 2:
+            raise RegardError(
+                f"code must be even and at least 2, two numbers for each place, got {self.code}"
+            )
+        if self.images and self.environment is None:
+            raise RegardError(
+                f"--data.images draws the states of an environment, and {self.path} is recorded; leave it out: recorded "
+                "images are seen as images anyway"
+            )
+        if self.images:
+            check_drawn(str(self.environment))
+        if self.images and self.observed:
+            raise RegardError("--data.images shows an image, and --data.observed some numbers; leave one out")
         if any(number < 0 for number in self.observed):
             raise RegardError(f"observed must be numbers from 0 on, got {', '.join(map(str, self.observed))}")
         if self.real_steps < self.rounds * self.environments:
@@ -45,6 +73,16 @@ class WorldDataConfig:
                 f"real_steps must be at least rounds × environments = {self.rounds * self.environments}, got "
                 f"{self.real_steps}"
             )
+
+    @property
+    def sight(self) -> Sight:
+        """What is seen of an observation."""
+        return Sight(
+            observed=self.observed or None,
+            drawn=self.environment if self.images else None,
+            side=self.side,
+            code=self.code,
+        )
 
     @property
     def environment(self) -> str | None:

@@ -15,10 +15,12 @@ AROUND_ENDS = 0.25
 
 
 class EpisodeSource(Source):
-    """Batch `number` depends on the seed, the number, and the episodes that there are."""
+    """Batch `number` depends on the seed, the number, and the episodes that there are.
+    before: steps ahead of each row that are only looked back on"""
 
-    def __init__(self, store: EpisodeStore, rows: int, length: int, seed: int) -> None:
+    def __init__(self, store: EpisodeStore, rows: int, length: int, seed: int, before: int = 0) -> None:
         self.store, self.rows, self.length, self.seed = store, rows, length, seed
+        self.before = before
 
     def batch(self, step: int) -> Batch:
         random, store = generator(self.seed, 11, step), self.store
@@ -27,9 +29,8 @@ class EpisodeSource(Source):
         if len(store.end_rows):
             at[:ends] = random.choice(store.end_rows, ends)
         begins = store.all.starts[store.all.of[at]]
-        return store.all.chunk(
-            np.maximum(begins, at - random.integers(self.length, size=self.rows)), self.length
-        )
+        first = np.maximum(begins, at - random.integers(self.length, size=self.rows))
+        return store.all.chunk(first, self.length, self.before)
 
     def validation(self) -> Iterator[Batch]:
         return self._in_order(self.store.held_rows)
@@ -45,4 +46,4 @@ class EpisodeSource(Source):
         inside = rows - episodes.starts[episodes.of[rows]]
         first = rows[inside % self.length == 0]
         for start in range(0, len(first), self.rows):
-            yield episodes.chunk(first[start : start + self.rows], self.length)
+            yield episodes.chunk(first[start : start + self.rows], self.length, self.before)

@@ -9,6 +9,8 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.errors import RegardError
+from regard.recipes.world.draw_states import check_drawn
+from regard.recipes.world.images import Sight, explain_image, is_image
 
 MOST = 4096  # numbers of an observation: more are an image
 WIDEST = 256  # numbers, or kinds, of an action
@@ -26,6 +28,14 @@ class Spaces:
     low: tuple[float, ...] = ()  # limits of a continuous action
     high: tuple[float, ...] = ()
     observed: tuple[int, ...] | None = None  # which numbers of an observation are seen; None: all
+    # h w c of an observation that is an image; what the model sees is its code
+    image: tuple[int, ...] | None = None
+    drawn: str | None = None  # the environment whose states are drawn as images; None: none are
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is kept of an observation."""
+        return self.image or (self.observations,)
 
     def see(self, observations: Array) -> Array:
         """What the model sees of observations.   ... whole -> ... o"""
@@ -56,18 +66,16 @@ class Spaces:
         return random.uniform(-1, 1, (count, self.actions)).astype(np.float32)
 
 
-def read_spaces(found: dict[str, Any], name: str, observed: tuple[int, ...] | None) -> Spaces:
+def read_spaces(found: dict[str, Any], name: str, sight: Sight) -> Spaces:
     """The spaces of an environment, or an error that says why it cannot be learned."""
     seen, done = found["observation"], found["action"]
-    if seen["kind"] != "box" or len(seen["shape"]) > 1:
-        what = f"shape {tuple(seen['shape'])}" if seen["kind"] == "box" else f"the space {seen['kind']}"
-        raise RegardError(
-            f"{name}: an observation must be a vector of numbers, got {what}; wrap the environment in "
-            "gymnasium.wrappers.FlattenObservation, or record vectors as episodes.npz"
-        )
+    image = _read_image(seen, name, sight)
     whole = int(np.prod(seen["shape"], dtype=np.int64))
+    observed = sight.observed
     _check_observed(observed, whole, name)
     count = whole if observed is None else len(observed)
+    if image is not None:
+        count = sight.code
     if not 1 <= count <= MOST:
         raise RegardError(f"{name}: an observation must have from 1 to {MOST:,} numbers, got {count:,}")
     if done["kind"] == "discrete":
@@ -78,6 +86,8 @@ def read_spaces(found: dict[str, Any], name: str, observed: tuple[int, ...] | No
             discrete=True,
             first=done["first"],
             observed=observed,
+            image=image,
+            drawn=sight.drawn,
         )
     if done["kind"] != "box":
         raise RegardError(
@@ -97,7 +107,37 @@ def read_spaces(found: dict[str, Any], name: str, observed: tuple[int, ...] | No
         low=tuple(done["low"]),
         high=tuple(done["high"]),
         observed=observed,
+        image=image,
+        drawn=sight.drawn,
     )
+
+
+def _read_image(seen: dict[str, Any], name: str, sight: Sight) -> tuple[int, ...] | None:
+    """h w c of images, as they are kept; None: observations are vectors."""
+    if seen["kind"] != "box":
+        raise RegardError(
+            f"{name}: an observation must be a vector of numbers or an image, got the space {seen['kind']}; wrap the "
+            "environment in gymnasium.wrappers.FlattenObservation, or record vectors as episodes.npz"
+        )
+    shape = tuple(seen["shape"])
+    if sight.drawn is not None:
+        check_drawn(sight.drawn)
+        return (sight.side, sight.side, 1)
+    if len(shape) <= 1:
+        return None
+    if not is_image(shape):
+        raise RegardError(
+            f"{name}: an observation must be a vector of numbers or an image, got shape {shape}; {explain_image()}; or "
+            "wrap the environment in gymnasium.wrappers.FlattenObservation"
+        )
+    if None in seen["low"] or None in seen["high"] or not seen["low"][0] < seen["high"][0]:
+        raise RegardError(
+            f"{name}: images need limits, got a Box from {seen['low'][0]} to {seen['high'][0]}; say in its "
+            "observation_space which number is black and which is white"
+        )
+    if sight.observed is not None:
+        raise RegardError(f"--data.observed is of vectors, and {name} gives images; leave it out")
+    return (sight.side, sight.side, shape[2] if len(shape) == 3 else 1)
 
 
 def _check_width(name: str, count: int, what: str) -> None:

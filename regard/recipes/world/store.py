@@ -11,6 +11,8 @@ import numpy as np
 from regard import files
 from regard.data.array import Array
 from regard.errors import RegardError
+from regard.models.world_model import WorldModel
+from regard.recipes.world.codes import encode_episodes
 from regard.recipes.world.episodes import Episodes, join, write_episodes
 from regard.recipes.world.read_episodes import read_episodes
 from regard.recipes.world.spaces import Spaces
@@ -70,6 +72,13 @@ class EpisodeStore:
             # then read as after a kill, so that both go on with the same numbers
             write_episodes(file, act(), self.spaces)
 
+    def encode(self, model: WorldModel) -> None:
+        """Have the codes that this model gives the images; nothing to do for vectors."""
+        if self.spaces.image is None or not self.rounds:
+            return
+        self.rounds = [encode_episodes(model, each) for each in self.rounds]
+        self.all = join(self.rounds)
+
     def load_rounds(self) -> None:
         """Read all rounds that there are in the folder."""
         while not self.recorded and self.file_of(len(self.rounds)).exists():
@@ -82,6 +91,16 @@ class EpisodeStore:
         rows = np.arange(len(self.all))
         self.train_rows, self.held_rows = rows[~held], rows[held]
         self.end_rows = rows[~held & self.all.terminated]
+
+    def rows_near_ends(self, steps: int) -> Array:
+        """Steps that are learned from, and at most so many steps before the end of an episode that terminated."""
+        if not len(self.end_rows):
+            return self.end_rows
+        following = np.searchsorted(self.end_rows, self.train_rows)
+        end = self.end_rows[np.minimum(following, len(self.end_rows) - 1)]
+        same = (self.all.of[end] == self.all.of[self.train_rows]) & (end >= self.train_rows)
+        found: Array = self.train_rows[same & (end - self.train_rows < steps)]
+        return found
 
     def _held(self) -> Array:
         """Which steps are of episodes that are held out: one of so many, from the end of each group.   bool n"""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.models.world_model import WorldModel
-from regard.training.tasks import Count
+from regard.training.sums import Count
 
 SEEN = 0.75  # share of the rows that each head learns from, so that heads differ where little is known
 
@@ -50,12 +50,17 @@ class PredictNext:
         scaled = model.scale_steps(batch.tokens, real)
         after = model.normalise(batch.target[..., :o])
         wanted = torch.cat((after, batch.target[..., o : o + 1]), -1)
-        wanted = (wanted - model.linear(scaled)) / model.size
-        found: Any = model.residuals(scaled, real=real)
+        z = model.look_back(scaled, real=real)
+        wanted = (wanted - model.linear(z)) / model.size
+        found: Any = model.residuals(z, real=real)
         missed = (found - wanted[:, :, None]).square()
         ends = F.binary_cross_entropy_with_logits(
             model.goes_on(after), 1 - batch.target[..., o + 1], reduction="none"
         )
+        # what is only looked back on is no part of the loss
+        counted = real.clone()
+        counted[:, : model.config.frames - 1] = False
+        real = counted
         # padding is far from a number that is always large, and the square of that may be infinite
         missed = missed.masked_fill(~real[..., None, None], 0.0)
         return missed, ends.masked_fill(~real, 0.0), real

@@ -50,6 +50,26 @@ class Picture(Odd):
     observation_space = spaces.Box(0, 1, (4, 4, 3), np.float32)
 
 
+class Film(Odd):
+    """Brighter from left to right, in bytes."""
+
+    observation_space = spaces.Box(0, 255, (12, 20, 3), np.uint8)
+
+    def seen(self):
+        return np.broadcast_to(np.linspace(0, 255, 20).astype(np.uint8)[:, None], (12, 20, 3))
+
+
+class Grey(Odd):
+    observation_space = spaces.Box(-1, 1, (16, 16), np.float32)
+
+    def seen(self):
+        return np.broadcast_to(np.linspace(-1, 1, 16, dtype=np.float32), (16, 16))
+
+
+class Unlit(Odd):
+    observation_space = spaces.Box(-np.inf, np.inf, (16, 16), np.float32)
+
+
 class Endless(Odd):
     action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 
@@ -59,4 +79,6 @@ for kind in ("fine", "raises", "hangs", "exits", "nan", "huge", "rich", "longer"
         f"Odd{kind.title()}-v0", entry_point=Odd, kwargs={"kind": kind}, disable_env_checker=True
     )
 gymnasium.register("OddPicture-v0", entry_point=Picture, disable_env_checker=True)
+for cls in (Film, Grey, Unlit):
+    gymnasium.register(f"Odd{cls.__name__}-v0", entry_point=cls, disable_env_checker=True)
 gymnasium.register("OddEndless-v0", entry_point=Endless, disable_env_checker=True)

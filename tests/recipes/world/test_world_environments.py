@@ -8,8 +8,9 @@ import pytest
 
 from regard.errors import RegardError
 from regard.recipes.world import environments as module
-from regard.recipes.world.act import act_episodes, act_steps, random_actions
+from regard.recipes.world.act import Actor, random_actions
 from regard.recipes.world.environments import check_trusted, open_environments
+from regard.recipes.world.images import Sight
 
 HERE = str(Path(__file__).parent)
 
@@ -22,6 +23,10 @@ def path(monkeypatch):
 
 def odd(kind):
     return f"odd_environments:Odd{kind}-v0"
+
+
+def actor_in(environments):
+    return Actor(environments, random_actions(environments, 0, 0), lambda seen: seen, 1)
 
 
 def is_running(pid):
@@ -51,7 +56,7 @@ def test_what_goes_wrong_is_named_in_one_line(kind, words):
     def act():
         with open_environments(odd(kind), 1, seconds=seconds) as environments:
             pids.append(environments.processes[0].process.pid)
-            act_steps(environments, random_actions(environments, 0, 0), 10, 1, 0, 0)
+            actor_in(environments).act_steps(10, 0, 0)
 
     with pytest.raises(RegardError, match=words) as error:
         act()
@@ -59,17 +64,35 @@ def test_what_goes_wrong_is_named_in_one_line(kind, words):
     assert not is_running(pids[0])
 
 
-@pytest.mark.parametrize("kind, words", [("Picture", "4, 4, 3"), ("Endless", "limits")])
+@pytest.mark.parametrize("kind, words", [("Picture", "4, 4, 3"), ("Endless", "limits"), ("Unlit", "limits")])
 def test_spaces_that_cannot_be_learned_are_named(kind, words):
     with pytest.raises(RegardError, match=words), open_environments(odd(kind), 1):
         pass
 
 
+@pytest.mark.parametrize("kind, colours", [("Film", 3), ("Grey", 1)])
+def test_images_of_an_environment_become_squares_of_bytes(kind, colours):
+    """A film of bytes h w c, and a grey one h w of floats from −1 to 1: both get brighter from left to right."""
+    with open_environments(odd(kind), 1, sight=Sight(side=8, code=4)) as environments:
+        spaces = environments.spaces
+        seen = environments.reset({0: 0})[0]
+    assert spaces.image == (8, 8, colours) and spaces.observations == 4
+    assert seen.shape == (8, 8, colours) and seen.dtype == np.uint8
+    assert (np.diff(seen[0, :, 0].astype(int)) > 0).all() and (seen == seen[:1]).all()
+    assert seen.min() < 30 and seen.max() > 225
+
+
+def test_images_have_no_observed_numbers():
+    sight = Sight(observed=(0,))
+    with pytest.raises(RegardError, match=r"data\.observed"), open_environments(odd("Film"), 1, sight=sight):
+        pass
+
+
 def test_steps_and_episodes_are_as_many_as_asked_for():
     with open_environments(odd("Fine"), 3, processes=2) as environments:
-        act = random_actions(environments, 0, 0)
-        episodes = act_steps(environments, act, 29, 1, seed=0, round=0)
-        whole = act_episodes(environments, act, 5, 1, seed=0, longest=6)
+        actor = actor_in(environments)
+        episodes = actor.act_steps(29, seed=0, round=0)
+        whole = actor.act_episodes(5, seed=0, longest=6)
         pids = [each.process.pid for each in environments.processes]
     assert len(episodes) == 29 and episodes.lengths.sum() == 29 and episodes.lengths.max() == 8
     assert not episodes.terminated.any() and episodes.last.sum() == len(episodes.starts)

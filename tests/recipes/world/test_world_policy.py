@@ -1,10 +1,13 @@
 """Imagination and the policy that learns in it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from regard.models.recurrent_world import GRUWorld
+from regard.models.checks import build_seeded
+from regard.models.recurrent_world import GRUWorld, GRUWorldConfig
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.imagine import imagine
@@ -16,39 +19,63 @@ from regard.training.rules import AdamW
 
 
 @pytest.mark.parametrize("cls", [TransformerWorld, GRUWorld])
-@pytest.mark.parametrize("head", [None, 1])
-def test_imagination_equals_the_model_on_whole_sequences(cls, head):
-    """Each imagined step, computed again from the whole sequence without a cache; one row has no past."""
-    model = cls.tiny()[0].double()
-    steps = model.sample_inputs(seed=3, tokens=14, rows=4)["steps"].double()
-    history, first, actions = steps[:, :4], steps[:, 4, :3], steps[:, 4:, 3:]
-    real = torch.ones(4, 4, dtype=torch.bool)
+@pytest.mark.parametrize(
+    "head, frames, past", [(None, 1, 4), (1, 1, 12), (1, 3, 4), (None, 3, 12), (None, 2, 0)]
+)
+def test_imagination_equals_the_model_on_whole_sequences(cls, head, frames, past):
+    """Each imagined step, computed again from the whole sequence without a cache; one row has no past, others a
+    shorter or a longer one than the window."""
+    config = replace(cls.tiny()[0].config, frames=frames)
+    model = build_seeded(cls, config).double()
+    model.pace.mul_(0.3)
+    model.low.fill_(-1e3)
+    model.high.fill_(1e3)
+    model.skip.normal_(std=0.003, generator=torch.Generator().manual_seed(0))
+    steps = model.sample_inputs(seed=3, tokens=past + 40, rows=4)["steps"].double()
+    history, first, actions = steps[:, :past], steps[:, past, :3], steps[:, past:, 3:]
+    real = torch.ones(4, past, dtype=torch.bool)
     real[1], real[2, :2] = False, False
     heads = None if head is None else torch.full((4,), head)
-    found = imagine(model, history, real, first, 10, lambda seen, t: actions[:, t], heads=heads)
-    assert found.observations.shape == (4, 11, 3) and found.rewards.shape == (4, 10)
+    found = imagine(model, history, real, first, 40, lambda seen, t: actions[:, t], heads=heads)
+    assert found.observations.shape == (4, 41, 3) and found.rewards.shape == (4, 40)
     fed = torch.cat((model.restore(found.observations[:, :-1]), actions), -1)
     whole = torch.cat((history, fed), 1)
-    known = torch.cat((real, torch.ones(4, 10, dtype=torch.bool)), 1)
+    known = torch.cat((real, torch.ones(4, 40, dtype=torch.bool)), 1)
     with torch.no_grad():
-        each = model.outlook(model.scale_steps(whole, known), real=known)[:, 4:]
+        each = model.outlook(model.scale_steps(whole, known), real=known)[:, past:]
     wanted = each.mean(2) if head is None else each[:, :, head]
     torch.testing.assert_close(found.observations[:, 1:], wanted[..., :-1], rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(found.rewards, wanted[..., -1], rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(found.goes_on, model.goes_on(wanted[..., :-1]).sigmoid(), rtol=1e-9, atol=1e-9)
 
 
-def test_the_policy_sees_the_last_frames():
-    config = TransformerWorldConfig(observations=3, actions=2, dim=16, depth=1, heads=2, frames=3)
-    model = TransformerWorld(config).eval()
-    steps = model.sample_inputs(tokens=6, rows=2)["steps"]
-    real = torch.ones(2, 5, dtype=torch.bool)
-    real[1] = False
+@pytest.mark.parametrize(
+    "cls, config", [(TransformerWorld, TransformerWorldConfig), (GRUWorld, GRUWorldConfig)]
+)
+def test_the_policy_sees_the_last_steps(cls, config):
+    """The present observation, then each change before it in its own units and what was done then."""
+    model = cls(config(observations=3, actions=2, dim=16, depth=1, frames=3)).eval()
+    model.pace.copy_(torch.tensor([0.5, 1.0, 2.0]))
+    steps = model.sample_inputs(tokens=6, rows=3)["steps"]
+    real = torch.ones(3, 5, dtype=torch.bool)
+    real[1], real[2, :4] = False, False
     found = imagine(model, steps[:, :5], real, steps[:, 5, :3], 2, lambda seen, t: steps[:, t, 3:])
-    x = model.normalise(steps[..., :3])
-    torch.testing.assert_close(found.seen[0, 0], x[0, 3:6].flatten())
-    torch.testing.assert_close(found.seen[1, 0], x[1, 5].repeat(3))  # the first one again
-    torch.testing.assert_close(found.seen[0, 2], torch.cat((x[0, 5], *found.observations[0, 1:])))
+    x, done = model.normalise(steps[..., :3]), steps[..., 3:]
+
+    def expect_row(now, before, first, a, b):
+        return torch.cat((now, (now - before) / model.pace, a, (before - first) / model.pace, b))
+
+    none = torch.zeros(2)
+    torch.testing.assert_close(
+        found.seen[0, 0], expect_row(x[0, 5], x[0, 4], x[0, 3], done[0, 4], done[0, 3])
+    )
+    # before the first step nothing moved and nothing was done
+    torch.testing.assert_close(found.seen[1, 0], expect_row(x[1, 5], x[1, 5], x[1, 5], none, none))
+    torch.testing.assert_close(found.seen[2, 0], expect_row(x[2, 5], x[2, 4], x[2, 4], done[2, 4], none))
+    after = found.observations[1]
+    torch.testing.assert_close(
+        found.seen[1, 2], expect_row(after[2], after[1], after[0], done[1, 1], done[1, 0])
+    )
 
 
 def test_lambda_returns_are_those_of_the_equation():
@@ -106,14 +133,14 @@ def steer(discrete):
 @pytest.mark.parametrize("discrete", [True, False])
 def test_a_policy_learns_in_imagination(discrete, monkeypatch):
     model, store = steer(discrete)
-    truth = model.outlook
+    truth = model.linear
 
-    def with_true_reward(scaled, **how):
-        found = truth(scaled, **how)
+    def with_true_reward(z):
+        found = truth(z)
         reward = -model.restore(found[..., :-1]).square()
         return torch.cat((found[..., :-1], reward), -1)
 
-    monkeypatch.setattr(model, "outlook", with_true_reward)
+    monkeypatch.setattr(model, "linear", with_true_reward)
     config = WorldTrainConfig(steps=1, imagined=64, horizon=8, minibatch=256, discount=0.9)
     rule = AdamW(dict(model.policy.named_parameters()), 3e-3, 0.0)
 

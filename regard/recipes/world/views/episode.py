@@ -18,6 +18,7 @@ from regard.models.world_model import WorldModel
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.model_input import EpisodeInput
 from regard.recipes.world.views.changed_actions import FINEST, write_changes
+from regard.recipes.world.views.episode_images import image_drawing, pack_episode, pack_futures
 from regard.recipes.world.views.futures import Futures, Start, as_policy, as_taken, imagine_from
 from regard.recipes.world.views.known_worlds import action_names, drawing_of, number_names
 from regard.recipes.world.views.still import draw_episode
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 HORIZON = 50  # steps of a future
 NUMBERS = 8  # of an observation that are shown
 BYTES = 400_000  # that the futures of one kind may take, before they are packed
+IMAGE_BYTES = 1_500_000  # the same of imagined images, which pack to a fraction of it
 MEMORY = 2**26  # bytes that they may take while they are imagined
 LISTED = 500  # episodes that can be chosen
 
@@ -62,10 +64,13 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
     names = number_names(given.environment, spaces)
     drawing = drawing_of(given.environment, spaces)
     shown = _most_lively(model, given)
-    if drawing is not None:
+    sight = image_drawing(spaces)
+    if sight is not None:
+        drawing = sight
+    elif drawing is not None:
         drawing = {"name": drawing["name"], "at": [shown.index(each) for each in drawing["at"]]}
     n = len(episode)
-    starts = _starts(n, len(shown), len(names), model.config.ensemble)
+    starts = _starts(n, len(shown), len(names), model.config.ensemble, sight)
     kinds: dict[str, Start] = {"taken": as_taken(model, episode, HORIZON)}
     if given.learned:
         kinds["policy"] = as_policy(model)
@@ -83,6 +88,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
         "of": len(names),
         "drawing": drawing,
         "real": floats(torch.from_numpy(observations)),
+        "images": pack_episode(episode),
         "rewards": round_digits(torch.from_numpy(episode.rewards)),
         "end": _end(given),
         "actions": {
@@ -99,18 +105,22 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
         "scale": round_digits(model.scale[shown], 8),
         "starts": starts.tolist(),
         "horizon": HORIZON,
-        "futures": [_pack(kind, found, given, shown) for kind, found in futures.items()],
+        "futures": [
+            _pack(kind, found, given, shown) | {"images": pack_futures(model, found)}
+            for kind, found in futures.items()
+        ],
         "changes": write_changes(given.changes, spaces),
         "episodes": list(given.names[:LISTED]),
         "number": given.chosen,
     }
 
 
-def _starts(n: int, shown: int, observations: int, heads: int) -> Array:
+def _starts(n: int, shown: int, observations: int, heads: int, sight: dict[str, Any] | None = None) -> Array:
     """The steps from which it is imagined: every one, or every second, third, ..."""
+    images = 0 if sight is None else n * (HORIZON + 1) * sight["side"] ** 2 * sight["colours"]
     packed = n * (HORIZON + 1) * 3 * 2 * shown  # mean, lowest and highest in half precision
     whole = n * (HORIZON + 1) * 4 * (3 + heads) * observations
-    return np.arange(0, n, max(1, -(-packed // BYTES), -(-whole // MEMORY)))
+    return np.arange(0, n, max(1, -(-packed // BYTES), -(-whole // MEMORY), -(-images // IMAGE_BYTES)))
 
 
 def _change(model: WorldModel, given: EpisodeInput, starts: Array, taken: Futures) -> Futures:

@@ -29,6 +29,9 @@ KNOWN = {"CartPole-v0": CART_POLE, "CartPole-v1": CART_POLE, "Pendulum-v1": PEND
 
 def number_names(environment: str | None, spaces: Spaces) -> list[str]:
     """What each number of an observation is called; people count from 1."""
+    if spaces.image is not None:
+        half = spaces.observations // 2
+        return [f"{way} {each + 1}" for way in ("across", "down") for each in range(half)]
     seen = spaces.observed or tuple(range(spaces.observations))
     known = KNOWN.get(environment or "")
     if known is None or max(seen) >= len(known.numbers):
@@ -51,7 +54,7 @@ def action_names(environment: str | None, spaces: Spaces) -> list[str]:
 def drawing_of(environment: str | None, spaces: Spaces) -> dict[str, Any] | None:
     """The drawing, and the places of its numbers in an observation; None: nobody has drawn this world, or what
     is drawn is not seen."""
-    known = KNOWN.get(environment or "")
+    known = None if spaces.image is not None else KNOWN.get(environment or "")
     seen = spaces.observed or tuple(range(spaces.observations))
     if known is None or not set(known.needs) <= set(seen):
         return None

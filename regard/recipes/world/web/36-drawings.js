@@ -1,9 +1,10 @@
-// Worlds that are drawn as they are: a cart with a pole, and a pendulum. Everything is in units of a 300 × 200 picture.
+// Worlds that are drawn as they are: a cart with a pole, a pendulum, and images. Everything is in units of a 300 × 200 picture.
 
 const DRAWINGS = { "cart-pole": cartPole, pendulum };
 
 // A picture of one observation, and faintly behind it that of another one. drawing: {name, at: places of its numbers}
 function worldDrawing(drawing, words) {
+  if (drawing?.name === "image") return imageDrawing(drawing, words);
   if (!drawing || !DRAWINGS[drawing.name]) return null;
   const parts = (observation) => DRAWINGS[drawing.name](...drawing.at.map((k) => observation[k]));
   const ghost = makeSvg("g", { class: "ghost" });
@@ -14,6 +15,24 @@ function worldDrawing(drawing, words) {
     show(observation, other = null) {
       refill(body, observation ? parts(observation) : null);
       refill(ghost, other ? parts(other) : null);
+    },
+  };
+}
+
+// An image that comes with an observation: bytes, row by row, the channels of a pixel together.
+function imageDrawing({ side, colours }, words) {
+  const element = make("canvas", { class: "world-drawing world-image", width: side, height: side, role: "img", "aria-label": words });
+  const pen = element.getContext("2d");
+  return {
+    element,
+    show(observation) {
+      const shownImage = pen.createImageData(side, side);
+      const bytes = observation?.image;
+      for (let k = 0; bytes && k < side * side; k++) {
+        const [red, green, blue] = [0, 1, 2].map((c) => bytes[k * colours + (colours > 2 ? c : 0)]);
+        shownImage.data.set([red, green, blue, 255], 4 * k);
+      }
+      pen.putImageData(shownImage, 0, 0);
     },
   };
 }

@@ -13,21 +13,32 @@ async function unpackedEpisode(part) {
   const wide = part.numbers.length;
   const real = await unpackedFloats(part.real);
   const futures = await Promise.all(part.futures.map((future) => unpackedFuture(part, future)));
-  const observation = (t) => Array.from({ length: wide }, (_, d) => real.numbers[t * wide + d]);
+  const image = await imagesOf(part, part.images);
+  const observation = (t) => withImage(Array.from({ length: wide }, (_, d) => real.numbers[t * wide + d]), image(t));
   return { observation, futures: new Map(futures.map((future) => [future.kind, future])) };
 }
+
+// The image of a number, if there are images.
+async function imagesOf({ drawing }, packed) {
+  if (!packed) return () => null;
+  const [bytes, size] = [new Uint8Array(await unpackedOnce(packed)), drawing.side ** 2 * drawing.colours];
+  return (k) => bytes.subarray(k * size, (k + 1) * size);
+}
+
+const withImage = (observation, image) => Object.assign(observation, { image });
 
 async function unpackedFuture(part, future) {
   const [wide, horizon] = [part.numbers.length, part.horizon];
   const curves = fromHalves(await unpackedOnce(future.curves));  // starts × (horizon + 1) × wide × 3
   const [rewards, goesOn] = [await unpackedFloats(future.rewards), await unpackedFloats(future.goes_on)];
   const values = future.values ? await unpackedFloats(future.values) : null;
+  const image = await imagesOf(part, future.images);
   // i: place of the start; k: steps after it; which: 0 for all heads together, 1 and 2 for the lowest and highest of them
   const at = (i, k, d, which = 0) => part.mean[d] + part.scale[d] * curves[((i * (horizon + 1) + k) * wide + d) * 3 + which];
   const found = {
     kind: future.kind,
     at,
-    observation: (i, k) => Array.from({ length: wide }, (_, d) => at(i, k, d)),
+    observation: (i, k) => withImage(Array.from({ length: wide }, (_, d) => at(i, k, d)), image(i * (horizon + 1) + k)),
     reward: (i, k) => rewards.numbers[i * horizon + k],
     goesOn: (i, k) => goesOn.numbers[i * horizon + k],
     value: values && ((i, k) => values.numbers[i * (horizon + 1) + k]),

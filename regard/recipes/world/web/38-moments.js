@@ -61,17 +61,17 @@ function changeAfter({ scale }, { observation }, t) {
 
 function momentRow(episode, data, query, back, weight, effect, most) {
   const step = query - back;
-  const track = (share, value) => make("td", {}, value === null ? make("span", { class: "quiet" }, "–")
+  const track = (title, share, value) => make("td", { "data-title": title }, value === null ? make("span", { class: "quiet" }, "–")
     : make("div", { class: "moment-bar" }, make("span", { class: "track" }, make("span", { class: "fill", style: `width: ${100 * Math.min(1, share)}%` })), make("span", { class: "number" }, three(value))));
   const drawing = worldDrawing(episode.drawing, `step ${nth(step)}`);
   drawing?.element.style.setProperty("--rod", inkReal());
   const observation = data.observation(step);
   drawing?.show(observation);
   return make("tr", {}, make("th", { scope: "row" }, nth(step), make("span", { class: "quiet" }, back ? ` ${whole(back)} back` : " itself")),
-    drawing ? make("td", {}, drawing.element) : null,
-    weight === null ? null : track(weight, weight), track(effect / most, effect),
-    observation.map((value) => make("td", { class: "figure" }, three(value))),
-    make("td", {}, actionWords(episode.actions, episode.actions.taken[step])));
+    drawing ? make("td", { class: "seen" }, drawing.element) : null,
+    weight === null ? null : track("attention", weight, weight), track("moves the prediction", effect / most, effect),
+    observation.map((value, d) => make("td", { class: "figure", "data-title": shown(episode.numbers[d]) }, three(value))),
+    make("td", { "data-title": "action" }, actionWords(episode.actions, episode.actions.taken[step])));
 }
 
 // How far back each head looks, over the whole episode.

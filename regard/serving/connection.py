@@ -13,7 +13,7 @@ from http import HTTPStatus
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from regard.look.guard import HEADER_BYTES, as_bytes
+from regard.serving.guard import HEADER_BYTES, as_bytes
 
 HEADER_SECONDS = 10.0  # in which the headers of a request have to come
 CONNECTIONS = 64  # at once

@@ -1,19 +1,17 @@
 """Who may ask the server, and what every answer says about itself.
 
-127.0.0.1 is shared by all users of a machine, and by all pages in a browser. So a request needs the token
-that is in the printed address, names this very host and port, and comes from no other site. Whatever is
+127.0.0.1 is shared by all users of a machine, and by all pages in a browser. So a request needs a secret that
+was printed where the server was started, names this very host and port, and comes from no other site. Whatever is
 answered, errors too, carries the same headers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -24,8 +22,6 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 NAMES = ("127.0.0.1", "localhost")  # of this machine
 BODY_SECONDS = 60.0  # in which the whole body of a request has to come
 HEADER_BYTES = 16 * 2**10  # of one request
-FIELDS = 8  # of a query, at most
-ASK_FOR_TOKEN = "open the address that regard printed, with its token; without it nobody may ask"
 TOO_SLOW = f"the whole of a request has to come within {BODY_SECONDS:.0f} seconds"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -43,8 +39,22 @@ def headers_with(policy: str) -> dict[str, str]:
     return HEADERS | {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"}
 
 
-def guard(inner: Application, token: str, headers: Mapping[str, str]) -> Application:
-    """The application behind the guard."""
+def say_plainly(status: int, why: str) -> Any:
+    """What is answered to who is refused, as JSON."""
+    return {"error": why}
+
+
+def guard(
+    inner: Application,
+    headers: Mapping[str, str],
+    find_refusal: Callable[[Scope], tuple[int, str] | None],
+    say: Callable[[int, str], Any] = say_plainly,
+) -> Application:
+    """The application behind the guard.
+
+    find_refusal  status and reason for a request that may not be answered, such as one without the secret
+    say           the JSON of a refusal
+    """
     lines = as_bytes(headers)
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,11 +70,12 @@ def guard(inner: Application, token: str, headers: Mapping[str, str]) -> Applica
             await send(message)
 
         if _length(scope) > HEADER_BYTES:
-            await refuse(send_with_headers, 431, f"the headers of a request may have {HEADER_BYTES:,} bytes")
+            why = f"the headers of a request may have {HEADER_BYTES:,} bytes"
+            await _refuse(send_with_headers, 431, say(431, why))
             return
-        why = why_refused(scope, token)
-        if why is not None:
-            await refuse(send_with_headers, 403, why)
+        refusal = _from_elsewhere(scope) or find_refusal(scope)
+        if refusal is not None:
+            await _refuse(send_with_headers, refusal[0], say(*refusal))
             return
         try:
             await inner(scope, in_time(receive), send_with_headers)
@@ -75,7 +86,7 @@ def guard(inner: Application, token: str, headers: Mapping[str, str]) -> Applica
         ) as error:  # a bug (a panic of a library too): the server stays up, its owner is told
             sys.stderr.write(f"regard: {bug_in_words(error)}\n")
             if not started:
-                await refuse(send_with_headers, 500, bug_in_words(error))
+                await _refuse(send_with_headers, 500, say(500, bug_in_words(error)))
 
     return guarded
 
@@ -87,16 +98,14 @@ def bug_in_words(error: BaseException) -> str:
     return f"this is a bug in regard: {what}; please report it"
 
 
-def why_refused(scope: Scope, token: str) -> str | None:
-    """Why a request may not be answered; None: it may."""
-    host = _only(scope, b"host")
+def _from_elsewhere(scope: Scope) -> tuple[int, str] | None:
+    """The refusal of a request that names another host, or that a page of another site makes."""
+    host = only_header(scope, b"host")
     if host is None or host not in _hosts(scope):
-        return "this server answers to its own address only"
-    origin, site = _only(scope, b"origin", ""), _only(scope, b"sec-fetch-site", "none")
+        return 403, "this server answers to its own address only"
+    origin, site = only_header(scope, b"origin", ""), only_header(scope, b"sec-fetch-site", "none")
     if origin not in ("", f"http://{host}") or site not in ("none", "same-origin"):
-        return "another site may not ask; type the address, or copy it"
-    if not _has_token(scope, token):
-        return ASK_FOR_TOKEN
+        return 403, "another site may not ask; type the address, or copy it"
     return None
 
 
@@ -106,7 +115,7 @@ def _length(scope: Scope) -> int:
     return address + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
-def _only(scope: Scope, name: bytes, missing: str | None = None) -> str | None:
+def only_header(scope: Scope, name: bytes, missing: str | None = None) -> str | None:
     """The value of a header that is there once; None if it is there more often."""
     found = [value.decode("latin-1") for each, value in scope["headers"] if each.lower() == name]
     if not found:
@@ -125,37 +134,33 @@ def _hosts(scope: Scope) -> set[str]:
     return found
 
 
-def _has_token(scope: Scope, token: str) -> bool:
-    """Does the address have the token, once? Compared in the same time whatever is wrong with it."""
-    try:
-        fields = parse_qsl(scope.get("query_string", b""), keep_blank_values=True, max_num_fields=FIELDS)
-    except ValueError:
-        return False
-    given = [value for name, value in fields if name == b"token"]
-    return len(given) == 1 and hmac.compare_digest(given[0], token.encode("ascii"))
-
-
 def in_time(receive: Receive) -> Receive:
-    """The parts of a request, for as long as it may take in all."""
-    left = BODY_SECONDS
+    """The parts of a request, for as long as it may take in all. What comes after its end, such as that the
+    asker has gone, has time."""
+    left, whole = BODY_SECONDS, False
 
     async def received() -> Message:
-        nonlocal left
+        nonlocal left, whole
+        if whole:
+            return await receive()
         loop = asyncio.get_running_loop()
         began = loop.time()
         async with asyncio.timeout(max(0.0, left)):
             message = await receive()
         left -= loop.time() - began
+        whole = not message.get("more_body", False)
         return message
 
     return received
 
 
-async def refuse(send: Send, status: int, why: str) -> None:
+async def _refuse(send: Send, status: int, said: Any) -> None:
     """One line, and the end of the connection: what else was sent is not read."""
-    body = json.dumps({"error": why}, allow_nan=False).encode("ascii")
+    body = json.dumps(said, allow_nan=False).encode("ascii")
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     headers.append((b"content-length", str(len(body)).encode("ascii")))
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

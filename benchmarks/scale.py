@@ -1,0 +1,340 @@
+"""Several processes against one: losses, speed, memory, checkpoints, kills, bytes over the wire.
+
+    python benchmarks/scale.py                  # which rows there are, and which are measured
+    python benchmarks/scale.py losses-text      # measure one row (again)
+    python benchmarks/scale.py kills --count 10 # ten more kills
+
+Each row takes some minutes at most; what was found is kept in benchmarks/scale.json, so rows can be measured one at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).with_name("scale.json")
+FLOAT32 = [
+    "--train.precision",
+    "float32",
+    "--train.optimiser",
+    "adamw",
+    "--train.threads",
+    "1",
+    "--no-report",
+]
+SMALL = ["text", "--model.dim", "64", "--model.depth", "2", "--data.context", "64", "--train.batch", "8"]
+MIDDLE = ["text", "--model.dim", "384", "--model.depth", "6", "--model.heads", "6", "--data.context", "256"]
+LARGE = ["text", "--model.dim", "768", "--model.depth", "12", "--model.heads", "12", "--data.context", "64"]
+LARGE += ["--data.tokens", "bpe", "--data.vocabulary", "32768", "--train.batch", "2"]
+KINDS = {
+    "text": [*SMALL, "--model.dropout", "0.1"],
+    "images": ["images", "--train.batch", "32"],
+    "sets": ["sets", "--train.batch", "32"],
+    "graphs": ["graphs", "--train.batch", "32"],
+}
+
+
+def start(folder: Path, out: str, options: list[str], threads: int = 1) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "regard", "train", *options, "--out", out]
+    about = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    log = open(folder / f"{out}.log", "w")  # noqa: SIM115
+    return subprocess.Popen(command, cwd=folder, env=about, stdout=log, stderr=log, text=True)
+
+
+def train(folder: Path, out: str, options: list[str], threads: int = 1) -> list[dict[str, Any]]:
+    """The metrics of a training."""
+    code = start(folder, out, options, threads).wait()
+    if code:
+        sys.exit(f"{out}: exit code {code}: {(folder / f'{out}.log').read_text()[-1000:]}")
+    return metrics(folder / out)
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def steps_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in events if each["event"] == "step"]
+
+
+def two(*more: str) -> list[str]:
+    return ["--train.processes", "2", *more]
+
+
+# ── rows
+
+
+def losses(kind: str, folder: Path) -> dict[str, Any]:
+    """The largest relative difference of 50 losses, of 2 processes and of 1."""
+    options = [*KINDS[kind], *FLOAT32, "--train.steps", "50"]
+    if kind == "graphs":
+        options += ["--data", str(many_graphs(folder))]
+    alone, both = (
+        steps_of(train(folder, name, options + more)) for name, more in (("one", []), ("two", two()))
+    )
+    pairs = list(zip(alone, both, strict=True))
+    return {"steps": len(pairs), "worst": max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in pairs)}
+
+
+def many_graphs(folder: Path) -> Path:
+    """Rings and paths of several sizes."""
+    import numpy as np
+
+    draw = np.random.default_rng(0)
+    ends, of, labels, first = [], [], [], 0
+    for graph in range(400):
+        size, ring = int(draw.integers(4, 12)), graph % 2
+        ends += [(first + i, first + (i + 1) % size) for i in range(size - 1 + ring)]
+        of += [graph] * size
+        labels.append(ring)
+        first += size
+    np.savez(
+        folder / "graphs.npz",
+        edges=np.array(ends).T,
+        x=draw.normal(size=(first, 4)),
+        of=np.array(of),
+        labels=labels,
+    )
+    return folder / "graphs.npz"
+
+
+def pace(events: list[dict[str, Any]]) -> float:
+    """Median seconds of a step, without the first five."""
+    times = [each["seconds"] for each in steps_of(events)][5:]
+    return statistics.median(b - a for a, b in itertools.pairwise(times))
+
+
+def speed(parallel: str, folder: Path) -> dict[str, Any]:
+    """Speed of 2 processes of one thread, against 1 process of two threads; three turns each."""
+    options = [
+        *MIDDLE,
+        "--train.batch",
+        "8",
+        "--train.steps",
+        "25",
+        "--no-report",
+        "--train.evaluate_every",
+        "1000",
+    ]
+    options += ["--data.validation", "0.001"]
+    ratios = []
+    for turn in range(3):
+        alone = pace(train(folder, f"one{turn}", [*options, "--train.threads", "2"], threads=2))
+        more = two("--train.threads", "1", "--train.parallel", parallel)
+        ratios.append(alone / pace(train(folder, f"two{turn}", options + more)))
+    return {"ratio": statistics.median(ratios), "all": ratios}
+
+
+def memory(folder: Path) -> dict[str, Any]:
+    """The highest memory of a process with AdamW on few tokens, DDP and FSDP2 on 2 ranks: MB above that of a tiny model."""
+    found = {}
+    for name, options in (("tiny", SMALL), ("ddp", LARGE), ("fsdp", LARGE)):
+        parallel = "ddp" if name == "tiny" else name
+        more = two("--train.parallel", parallel, "--train.steps", "4", "--train.evaluate_every", "1000")
+        process = start(folder, name, [*options, *FLOAT32, *more, "--data.validation", "0.0001"])
+        found[name] = watch_memory(process, name)
+    base = found.pop("tiny")
+    return {name: value - base for name, value in found.items()} | {"of a tiny model": base}
+
+
+def watch_memory(process: subprocess.Popen[str], out: str) -> float:
+    """The largest VmHWM of rank 1, in MB, until the training ends."""
+    most: dict[int, float] = {}
+    while process.poll() is None:
+        for pid in workers(out)[1:]:
+            try:
+                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            except OSError:
+                continue
+            for line in lines:
+                if line.startswith("VmHWM"):
+                    most[pid] = int(line.split()[1]) / 1024
+        time.sleep(0.1)
+    return max(most.values(), default=0.0)
+
+
+def workers(out: str) -> list[int]:
+    """Processes that torchrun started for a run, in the order of their start."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            try:
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                about = (path / "environ").read_bytes()
+            except OSError:
+                continue
+            if out.encode() in words and b"\0LOCAL_RANK=" in b"\0" + about:
+                found.append(int(path.name))
+    return sorted(found)
+
+
+def pause(folder: Path) -> dict[str, Any]:
+    """Seconds that a checkpoint of 124 M parameters with AdamW holds up the training."""
+    found = {}
+    for name, more in (("blocking", []), ("beside", ["--train.save_beside"])):
+        options = [
+            *LARGE,
+            *FLOAT32,
+            "--train.steps",
+            "24",
+            "--train.save_every",
+            "8",
+            "--data.validation",
+            "0.0001",
+        ]
+        times = [each["seconds"] for each in steps_of(train(folder, name, [*options, *more]))]
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        usual = statistics.median(gaps)
+        found[name] = max(gaps[7], gaps[15]) - usual  # steps 9 and 17 come after checkpoints
+    return found
+
+
+def kills(folder: Path, count: int, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Kill a random rank at a random moment; the run must end as one that was never killed."""
+    options = [
+        *SMALL,
+        *FLOAT32,
+        "--train.steps",
+        "80",
+        "--train.save_every",
+        "4",
+        "--train.evaluate_every",
+        "20",
+        *two(),
+    ]
+    whole = steps_of(train(folder, "whole", options))
+    weights = (folder / "whole/model.safetensors").read_bytes()
+    found = before or {"kills": 0, "differ": 0, "lost or twice": 0, "back": []}
+    draw = random.Random(found["kills"])
+    for number in range(count):
+        name = f"killed{number}"
+        process = start(folder, name, options)
+        while len(workers(name)) < 2 or not (folder / name / "metrics.jsonl").exists():
+            time.sleep(0.05)
+        time.sleep(draw.uniform(0, 6))
+        pids = workers(name)
+        if not pids or process.poll() is not None:
+            continue
+        os.kill(draw.choice(pids), signal.SIGKILL)
+        killed = time.time()
+        lines = (folder / name / "metrics.jsonl").stat().st_mtime
+        while process.poll() is None and (folder / name / "metrics.jsonl").stat().st_mtime <= max(
+            lines, killed + 0.5
+        ):
+            time.sleep(0.05)
+        found["back"].append(round(time.time() - killed, 2))
+        process.wait()
+        steps = steps_of(metrics(folder / name))
+        found["kills"] += 1
+        found["lost or twice"] += [each["step"] for each in steps] != [each["step"] for each in whole]
+        same = [each["loss"] for each in steps] == [each["loss"] for each in whole]
+        found["differ"] += not (same and (folder / name / "model.safetensors").read_bytes() == weights)
+        print(json.dumps(found))
+    return found
+
+
+def traffic(folder: Path) -> dict[str, Any]:
+    """Bytes that all processes send in a step, measured at the network devices, and by the model of docs/scale.md."""
+    found: dict[str, Any] = {}
+    for world in (2, 4):
+        for parallel in ("ddp", "fsdp"):
+            sent = []
+            for steps in (6, 16):
+                more = [
+                    "--train.processes",
+                    str(world),
+                    "--train.parallel",
+                    parallel,
+                    "--train.steps",
+                    str(steps),
+                ]
+                began = bytes_sent()
+                options = [
+                    *SMALL,
+                    *FLOAT32,
+                    *more,
+                    "--train.evaluate_every",
+                    "1000",
+                    "--train.save_every",
+                    "1000",
+                ]
+                train(folder, f"{parallel}{world}-{steps}", options)
+                sent.append(bytes_sent() - began)
+            found[f"{parallel} {world}"] = {"bytes a step": (sent[1] - sent[0]) / 10}
+    size = parameters(folder / "ddp2-6")
+    for name, each in found.items():
+        parallel, world = name.split()
+        each["model"] = (8 if parallel == "ddp" else 12) * size * (int(world) - 1)
+    for world in (8, 16, 32, 64):
+        found[f"calculated {world}"] = {
+            kind: n * size * (world - 1) for kind, n in (("ddp", 8), ("fsdp", 12))
+        }
+    return found | {"parameters": size}
+
+
+def bytes_sent() -> int:
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    return sum(int(line.split(":")[1].split()[8]) for line in lines)
+
+
+def parameters(run: Path) -> int:
+    from safetensors import safe_open
+
+    with safe_open(run / "model.safetensors", "pt") as file:
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    total = 0
+    for shape in shapes:
+        count = 1
+        for side in shape:
+            count *= side
+        total += count
+    return total
+
+
+ROWS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    **{f"losses-{kind}": (lambda folder, kind=kind: losses(kind, folder)) for kind in KINDS},
+    "speed-ddp": lambda folder: speed("ddp", folder),
+    "speed-fsdp": lambda folder: speed("fsdp", folder),
+    "memory": memory,
+    "pause": pause,
+    "traffic": traffic,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("row", nargs="?", choices=[*ROWS, "kills"])
+    parser.add_argument("--count", type=int, default=10, help="kills")
+    chosen = parser.parse_args()
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if chosen.row is None:
+        for row in (*ROWS, "kills"):
+            print(f"{row:15} {json.dumps(found.get(row))}")
+        return
+    with tempfile.TemporaryDirectory(prefix="scale-") as place:
+        folder = Path(place)
+        if chosen.row == "kills":
+            row = kills(folder, chosen.count, found.get("kills"))
+        else:
+            row = ROWS[chosen.row](folder)
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps(found | {chosen.row: row}, indent=1) + "\n")
+    print(f"{chosen.row}: {json.dumps(row)}")
+
+
+if __name__ == "__main__":
+    main()

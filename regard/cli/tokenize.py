@@ -1,0 +1,40 @@
+"""The command that makes data ready on disk, once for many runs."""
+
+from typing import Any
+
+from regard.cli.commands import command, command_options
+from regard.errors import RegardError
+
+
+@command(
+    "tokenize --data PATH --out DIR",
+    "turn a text of any size into token shards; a killed command goes on",
+    "regard tokenize --data folder --out shards",
+    "regard tokenize --data 'corpus/*.txt' --out shards --tokens bpe --vocabulary 32768",
+    "regard train text --data shards",
+)
+def tokenize(words: list[str]) -> int:
+    recipe = find_recipe()
+    options = command_options("tokenize", recipe.shard_options, words)
+    if options is None:
+        return 0
+    chosen, rest = options
+    if rest or not chosen.data or not chosen.out:
+        raise RegardError(
+            f"regard tokenize takes --data PATH and --out DIR, got {' '.join(words) or 'neither'}; see: regard tokenize "
+            "--help"
+        )
+
+    return 0
+
+
+def find_recipe() -> Any:
+    """The recipe whose data can be made ready."""
+    from regard import registry
+    from regard.recipes.base import get_recipe
+
+    for name in registry.entries("recipes"):
+        recipe = get_recipe(name)
+        if recipe.shard_options is not None:
+            return recipe
+    raise RegardError("no recipe has data to tokenize")

@@ -1,0 +1,50 @@
+"""Gated convolutions of series: each step reads its neighbours, layer after layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.models.checks import check_whole
+from regard.models.series_model import SeriesConfig, SeriesModel
+from regard.nn.gated_conv import GatedConv
+from regard.nn.norm import RMSNorm
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvSeriesConfig(SeriesConfig):
+    """Gated convolutions of series. They see depth · (kernel − 1) steps back."""
+
+    depth: int = 4  # layers
+    kernel: int = 5  # steps that one layer reads: up to this one for forecasts, else around it
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "kernel")
+        if not self.causal and self.kernel % 2 == 0:
+            raise RegardError(
+                f"{self.task} reads as many steps before as after, so kernel must be odd, got {self.kernel}"
+            )
+
+
+class ConvSeries(SeriesModel):
+    """Convolutions over steps in order. It reads gaps between steps as numbers, so it keeps shifts of all times."""
+
+    Config = ConvSeriesConfig
+    config: ConvSeriesConfig
+    keeps = GatedConv.keeps
+
+    def __init__(self, config: ConvSeriesConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(
+            GatedConv(config.dim, config.kernel, causal=config.causal, dropout=config.dropout)
+            for _ in range(config.depth)
+        )
+        self.norm = RMSNorm(config.dim)
+
+    def read(self, x: Tensor, times: Tensor | None, real: Tensor | None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, real)
+        return self.norm(x)

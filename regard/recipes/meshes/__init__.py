@@ -1,0 +1,1 @@
+"""Meshes: surfaces made of triangles."""

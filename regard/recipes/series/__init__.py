@@ -1,0 +1,1 @@
+"""Series of numbers over time: forecasts, missing values, classes."""

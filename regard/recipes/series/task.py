@@ -1,0 +1,137 @@
+"""What is learned of series that go on: quantiles of what comes, or of what is hidden, by the pinball loss.
+
+pinball_q(y, ŷ) = 2 max(q (y − ŷ), (q − 1)(y − ŷ)),   at the median it is the absolute error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import Batch
+from regard.nn.lags import carry_forward
+from regard.training.tasks import Count, call
+
+TIMES = 6  # that a window is looked at in an evaluation of gaps, each time with others
+
+
+class Forecast:
+    """The mean pinball loss of all steps ahead.   out b p h q c, target b p h (c + 1), the last a time after now"""
+
+    best_by = "loss"
+
+    def __init__(self, quantiles: tuple[float, ...], *, equal: bool) -> None:
+        self.quantiles, self.equal = quantiles, equal
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        out, wanted, known = self.compare(model, batch)
+        count = known.sum()
+        return pinball(out, wanted, known, self.quantiles).sum() / count.clamp(min=1), count
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        return _measure(self.compare, self.quantiles, model, batches)
+
+    def compare(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Forecasts at the times of the targets, b p h q c; the targets, b p h c; and which are known."""
+        out = self.at(call(model, batch).float(), batch)
+        wanted, ahead = batch.target[..., :-1], batch.target[..., -1]
+        known = ~wanted.isnan() & (ahead <= out.shape[2] + 1e-6)[..., None]
+        return out, wanted.nan_to_num(0.0), known
+
+    def at(self, out: Tensor, batch: Batch) -> Tensor:
+        """Forecasts of equal steps ahead, at the times of the targets.   b p h q c"""
+        if self.equal:
+            return out
+        now = carry_forward(batch.tokens, ~batch.tokens.isnan())
+        assert batch.asked is not None
+        now = torch.take_along_dim(now, batch.asked[..., None], 1)
+        return at_times(out, now, batch.target[..., -1])
+
+
+def at_times(out: Tensor, now: Tensor, ahead: Tensor) -> Tensor:
+    """Forecasts 1, 2, … steps ahead, at other times: on straight lines from now on.
+    out b p h q c, now b p c, ahead b p k -> b p k q c"""
+    b, p, h, q, c = out.shape
+    begin = now[:, :, None, None].expand(b, p, 1, q, c)
+    grid = torch.cat((begin, out), 2)
+    ahead = ahead.nan_to_num(0.0).clamp(0, h)
+    left = ahead.floor().clamp(max=h - 1)
+    share = (ahead - left)[..., None, None].to(out.dtype)
+    place = left.long()[..., None, None]
+    start, stop = (torch.take_along_dim(grid, place + k, 2) for k in (0, 1))
+    return start + share * (stop - start)
+
+
+class FillIn:
+    """The mean pinball loss of steps that are hidden from the model.   out b n q c, target b n c
+
+    A share of the known steps is hidden, in spans: of all channels, or of one. Training draws from torch's
+    generator, which the loop seeds by (seed, step). What is hidden in an evaluation is always the same.
+    """
+
+    best_by = "loss"
+
+    def __init__(self, quantiles: tuple[float, ...], *, share: float, longest: int, seed: int = 0) -> None:
+        self.quantiles, self.share, self.longest, self.seed = quantiles, share, longest, seed
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        out, wanted, hidden = self._compare(model, self.hide(batch))
+        count = hidden.sum()
+        return pinball(out, wanted, hidden, self.quantiles).sum() / count.clamp(min=1), count
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        return _measure(self._compare, self.quantiles, model, self.hide_always(batches))
+
+    def hide_always(self, batches: Iterable[Batch]) -> Iterable[Batch]:
+        """Each batch some times over, with other steps hidden; the same ones in every evaluation."""
+        for number, batch in enumerate(batches):
+            for again in range(TIMES):
+                seed = self.seed * 1_000_003 + TIMES * number + again
+                yield self.hide(batch, torch.Generator().manual_seed(seed))
+
+    def hide(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
+        """The batch with NaN in place of some known values; the target has NaN everywhere else."""
+        b, n, c = batch.tokens.shape
+        longest = max(1, min(self.longest, n // 4))
+        length = torch.randint(1, longest + 1, (b, 1, 1), generator=generator)
+        # each span begins at a step, so that a share of all steps is in one
+        begins = torch.rand(b, n, c, generator=generator) < 1 - (1 - self.share) ** (1 / length)
+        together = torch.rand(b, 1, 1, generator=generator) < 0.5
+        begins = torch.where(together, begins[..., :1], begins)
+        steps = torch.arange(n)[:, None]
+        last = torch.where(begins, steps, -n).cummax(1).values
+        hidden = (steps - last < length).to(batch.tokens.device)
+        hidden &= ~batch.target.isnan()  # known, and asked for
+        tokens = batch.tokens.masked_fill(hidden, torch.nan)
+        return replace(batch, tokens=tokens, target=batch.target.masked_fill(~hidden, torch.nan))
+
+    def _compare(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        out = call(model, batch).float()
+        return out, batch.target.nan_to_num(0.0), ~batch.target.isnan()
+
+
+def pinball(out: Tensor, wanted: Tensor, known: Tensor, quantiles: tuple[float, ...]) -> Tensor:
+    """The loss of each number, the mean over quantiles; 0 where it is not known.   ... q c, ... c -> ... c"""
+    q = torch.tensor(quantiles, dtype=out.dtype, device=out.device)[:, None]
+    apart = wanted[..., None, :] - out
+    lost = 2 * torch.maximum(q * apart, (q - 1) * apart).mean(-2)
+    return lost.masked_fill(~known, 0.0)
+
+
+def _measure(
+    compare: object, quantiles: tuple[float, ...], model: nn.Module, batches: Iterable[Batch]
+) -> dict[str, float]:
+    """The loss, and the share of the truth between the lowest and the highest quantile."""
+    total = torch.zeros(3, dtype=torch.float64)
+    for batch in batches:
+        out, wanted, known = compare(model, batch)  # type: ignore[operator]
+        inside = (wanted >= out[..., 0, :]) & (wanted <= out[..., -1, :]) & known
+        parts = (pinball(out, wanted, known, quantiles).sum(), inside.sum(), known.sum())
+        total += torch.stack([part.double().cpu() for part in parts])
+    if not total[2]:
+        return {}
+    loss, inside, _ = (total / total[2]).tolist()
+    return {"loss": loss, "in the band": inside}

@@ -1,0 +1,1 @@
+"""What only pages of series show."""

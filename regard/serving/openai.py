@@ -1,0 +1,151 @@
+"""A server of texts with the addresses of OpenAI's API, for one user of this machine.
+
+    POST /v1/completions        POST /v1/chat/completions        GET /v1/models        GET /health
+
+Every request needs the key, as a Bearer token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from typing import Any
+
+from regard.errors import RegardError
+from regard.generation.scheduler import Busy, Scheduler
+from regard.generation.writer import Writer
+from regard.serving.api_error import ApiError, error_json
+from regard.serving.asked import Reader, read_chat, read_completion
+from regard.serving.exchange import Exchange
+from regard.serving.guard import (
+    TOO_SLOW,
+    Application,
+    Scope,
+    bug_in_words,
+    guard,
+    headers_with,
+    only_header,
+)
+from regard.serving.http import NEEDED, TooLarge, make_server, parse, read_body
+from regard.serving.replies import to_bytes
+
+LARGEST = 4 * 2**20  # bytes of a request
+POLICY = "default-src 'none'"  # nothing here is a page
+ASK_FOR_KEY = "send the key that `regard serve` printed: -H 'Authorization: Bearer KEY'"
+RETRY_SECONDS = 2
+LAST_SECONDS = 2.0  # for texts that are being written when the server ends; uvicorn waits for three
+
+
+def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Application:
+    """The application. name: of the model, as clients call it; key: without it nobody may ask"""
+    try:
+        from starlette.applications import Starlette
+        from starlette.concurrency import run_in_threadpool
+        from starlette.requests import Request
+        from starlette.responses import Response
+        from starlette.routing import Route
+    except ImportError as error:
+        raise RegardError(NEEDED) from error
+
+    began = int(time.time())
+    context = scheduler.slots.capacity
+
+    def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+        return Response(to_bytes(data), status, headers, media_type="application/json")
+
+    async def write(request: Request, reader: Reader) -> Any:
+        """The texts that a body asks for, or what is wrong with it."""
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return answer(error_json(415, "send application/json"), 415)
+        try:
+            sent = await read_body(request, LARGEST)
+            asked = await run_in_threadpool(lambda: reader(parse(sent), writer, context, name))
+            return Exchange(asked, writer, scheduler, name)
+        except TooLarge as error:
+            return answer(error_json(413, str(error)), 413)
+        except Busy as error:
+            busy = error_json(429, str(error), code="rate_limit_exceeded")
+            return answer(busy, 429, {"Retry-After": str(RETRY_SECONDS)})
+        except ApiError as error:
+            return answer(error.to_json(), error.status)
+        except (ValueError, RecursionError) as error:
+            words = " ".join(str(error).split())[:200]
+            return answer(error_json(400, f"the body is no JSON that can be read: {words}"), 400)
+
+    async def completions(request: Request) -> Any:
+        return await write(request, read_completion)
+
+    async def chat(request: Request) -> Any:
+        return await write(request, read_chat)
+
+    model = {"id": name, "object": "model", "created": began, "owned_by": "regard", "context": context}
+
+    async def models(request: Request) -> Response:
+        return answer({"object": "list", "data": [model]})
+
+    async def one_model(request: Request) -> Response:
+        asked = request.path_params["name"]
+        if asked == name:
+            return answer(model)
+        words = f"there is no model {asked[:60]!r} here; use {name!r}"
+        return answer(error_json(404, words, "model", "model_not_found"), 404)
+
+    async def health(request: Request) -> Response:
+        counts = scheduler.snapshot()
+        return answer({"status": "ok", "running": counts.running, "waiting": counts.waiting})
+
+    async def other(request: Request, error: Exception) -> Response:
+        """What the router says: not found, not allowed."""
+        status = getattr(error, "status_code", 400)
+        words = {
+            404: "there is nothing at this address; there are /v1/completions, /v1/chat/completions and /v1/models",
+            405: "this address is asked with another method: texts with POST, models with GET",
+        }
+        return answer(error_json(status, words.get(status, str(error))), status)
+
+    async def late(request: Request, error: Exception) -> Response:
+        return answer(error_json(408, TOO_SLOW), 408)
+
+    async def bug(request: Request, error: Exception) -> Response:
+        return answer(error_json(500, bug_in_words(error)), 500)
+
+    routes = [
+        Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/models", models, methods=["GET"]),
+        Route("/v1/models/{name:path}", one_model, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+    ]
+    handlers: dict[Any, Any] = {404: other, 405: other, TimeoutError: late, Exception: bug}
+    inner = Starlette(routes=routes, exception_handlers=handlers)
+    inner.router.redirect_slashes = False  # an address is right or wrong
+
+    def find_refusal(scope: Scope) -> tuple[int, str] | None:
+        if _has_key(scope, key):
+            return None
+        return 401, ASK_FOR_KEY
+
+    return guard(inner, headers_with(POLICY), find_refusal, error_json)
+
+
+def make_text_server(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Any:
+    """A uvicorn server of texts; `run(sockets=[...])` serves. When it is told to end, texts have some seconds; who
+    waits longer is told that the server is ending."""
+    server = make_server(make_app(writer, scheduler, name, key), headers_with(POLICY))
+    shut_down = server.shutdown
+
+    async def end(sockets: Any = None) -> None:
+        asyncio.get_running_loop().call_later(LAST_SECONDS, scheduler.stop)
+        await shut_down(sockets)
+
+    server.shutdown = end
+    return server
+
+
+def _has_key(scope: Scope, key: str) -> bool:
+    """Does the request have the key, once? Compared in the same time whatever is wrong with it."""
+    given = only_header(scope, b"authorization", "") or ""
+    scheme, _, token = given.partition(" ")
+    same = hmac.compare_digest(token.strip().encode("utf-8"), key.encode("utf-8"))
+    return scheme.lower() == "bearer" and same

@@ -1,0 +1,305 @@
+"""Training by several processes: each computes the gradients of its slice of the global batch.
+
+Models know nothing of it: DistributedDataParallel is put around the loss from outside. Rank 0 runs the loop as
+one process would. Before each part of a step it tells the others what it does, and they do the same
+(`follow`). So budgets in minutes, evaluations, patience and stops are decided in one place.
+"""
+
+from __future__ import annotations
+
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from regard.data.batch import Batch, Source
+from regard.data.slices import Slice, check_sliceable, slice_batch
+from regard.errors import RegardError
+from regard.nn.moe import find_experts
+from regard.training.checkpoint import Checkpoint
+from regard.training.compiled import compiled
+from regard.training.config import TrainConfig
+from regard.training.global_draws import GlobalDraws
+from regard.training.ranks import Ranks, choose_device
+from regard.training.recompute import recomputing
+from regard.training.step import Stepper, seed_all, step_seed
+from regard.training.stop import Stopped
+from regard.training.sums import Numbered, Numbers, summing_over_ranks
+from regard.training.sync_batch_norm import SyncedNorms
+from regard.training.tasks import Task, as_task
+from regard.training.threads import use_threads
+
+END, GRADIENTS, MOVE, EVALUATE, SPREAD, GATHER, FINITE, SAVE, FULL, LOAD, COPY = range(
+    11
+)  # what rank 0 may tell the others to do
+
+
+class LossOf(nn.Module):
+    """The loss of a batch as a module, so that DistributedDataParallel can be put around it."""
+
+    def __init__(self, model: nn.Module, task: Task) -> None:
+        super().__init__()
+        self.model, self.task = model, task
+
+    def forward(self, batch: Batch) -> Any:
+        return self.task.loss(self.model, batch)
+
+
+class DistributedStepper(Stepper):
+    """A Stepper of which every process has one, for its slice of each batch.
+
+    The loss is the sum over all targets of the global batch, divided by their number: ranks may have different
+    numbers of real tokens.
+    """
+
+    def __init__(
+        self, model: nn.Module, task: Task, source: Source, config: TrainConfig, ranks: Ranks
+    ) -> None:
+        check_sliceable(source)
+        refuse_carried(task)
+        _refuse_experts(model)
+        super().__init__(model, task, source, replace(config, device=choose_device(config.device, ranks)))
+        self.ranks = ranks
+        self.norms = SyncedNorms(self.model)
+        self.same_draws = self.device.type == "cpu" and not config.compile
+        self._spread_due = True
+        self.loss_of: nn.Module = self._wrap()
+
+    def _wrap(self) -> nn.Module:
+        devices = [self.device.index or 0] if self.device.type == "cuda" else None
+        with self.ranks.noticing(), warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", FutureWarning
+            )  # (broadcast_buffers has a new name, since torch 2.13)
+            return DistributedDataParallel(
+                LossOf(self.model, self.task),
+                device_ids=devices,
+                broadcast_buffers=False,
+                find_unused_parameters=True,
+                gradient_as_bucket_view=True,
+            )
+
+    # ── what rank 0 does, after it has told the others
+
+    def gradients(self, step: int) -> tuple[Tensor, int]:
+        self.spread()
+        self.ranks.tell((GRADIENTS, step, 0, torch.get_num_threads()))
+        return self.own_gradients(step)
+
+    def move(self, step: int, done: float) -> None:
+        self.ranks.tell((MOVE, step, done))
+        super().move(step, done)
+
+    def evaluate(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
+        self.spread()
+        self.ranks.tell((EVALUATE, 0, 0, torch.get_num_threads(), stride))
+        return self.own_evaluation(stride, check)
+
+    def spread(self) -> None:
+        """Give the others the state that rank 0 has, if they may have another one."""
+        if self._spread_due:
+            self.ranks.tell((SPREAD,))
+            self.own_spread()
+
+    def end(self) -> None:
+        self.ranks.tell((END,))
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        super().load(checkpoint)
+        self._spread_due = True
+
+    # ── what all do
+
+    def own_judging(self) -> AbstractContextManager[None]:
+        return Stepper.judging(self)
+
+    def finish(self) -> None:
+        """Nothing more is told."""
+
+    def release(self) -> None:
+        """Give up what only evaluations need."""
+
+    def obey(self, what: int) -> None:
+        """Do what only some kinds of steppers are told to."""
+        raise RegardError(f"rank 0 told rank {self.ranks.rank} to do {what}, which is unknown here")
+
+    def own_spread(self) -> None:
+        self._spread_due = False
+        state = {**dict(self.model.state_dict()), **self.optimiser.tensors()}
+        average = [] if self.average is None else self.average.values
+        self.ranks.spread([*state.values(), *average])
+
+    def own_gradients(self, step: int) -> tuple[Tensor, int]:
+        self._seed(step)
+        begin_step = getattr(self.task, "begin_step", None)
+        if begin_step is not None:
+            begin_step(step)
+        count = self.config.accumulate
+        sums: list[Tensor] = []  # Σ loss·weight and Σ weight of each batch, over all ranks
+        size = 0
+        for number in range(step * count, (step + 1) * count):
+            whole = self.source.batch(number)
+            mine = slice_batch(whole, self.ranks.rank, self.ranks.world)
+            last = number == (step + 1) * count - 1
+            with self._without_sync() if not last else nullcontext(), self._drawing(mine, step):
+                sums.append(self._backward(mine, sums))
+            size += whole.size
+        total = sum(sums[1:], sums[0])
+        if count > 1:
+            torch._foreach_mul_(
+                self.optimiser.gradients(), float(_above_zero(sums[0][1]) / _above_zero(total[1]))
+            )
+        return (total[0] / _above_zero(total[1])).float(), size
+
+    def _backward(self, mine: Slice, before: list[Tensor]) -> Tensor:
+        """Gradients of Σ loss·weight over all ranks, divided by the weight of the first batch."""
+        self.norms.counts = mine.counts
+        batch = mine.batch.to(self.device)
+        with self.precision():
+            loss, weight = self.loss_of(batch)
+        weight = torch.as_tensor(weight, device=loss.device) * float(mine.counts)
+        found = torch.stack((loss.detach().double() * weight, weight.double())).cpu()
+        found = self.ranks.sum(found)
+        first = before[0] if before else found
+        scale = weight * (self.ranks.world / _above_zero(first[1]))  # DistributedDataParallel takes the mean
+        with self.ranks.noticing():
+            (loss * scale.to(loss.device, loss.dtype)).backward()
+        return found
+
+    def _without_sync(self) -> AbstractContextManager[None]:
+        found: AbstractContextManager[None] = self.loss_of.no_sync()  # type: ignore[operator]
+        return found
+
+    def own_evaluation(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
+        """Every rank measures some batches of the validation split; what they found is added up."""
+        with summing_over_ranks(self._sum_numbers):
+            try:
+                return self._with_judge(self.task.measure(self.model, self._own_batches(stride, check)))
+            except Stopped:
+                if self.ranks.leads:
+                    self.ranks.gather(None)
+                raise
+
+    def _own_batches(self, stride: int, check: Callable[[], None]) -> Numbered:
+        def pairs() -> Iterator[tuple[int, Batch]]:
+            for number, batch in enumerate(islice(self.source.validation(), 0, None, stride)):
+                check()
+                if number % self.ranks.world == self.ranks.rank:
+                    yield number, batch.to(self.device)
+
+        return Numbered(pairs())
+
+    def _with_judge(self, found: dict[str, float]) -> dict[str, float]:
+        if not found or not self.ranks.leads:
+            return found
+        return found | self.judge()
+
+    def _sum_numbers(self, mine: Numbers) -> dict[str, list[float]]:
+        total: dict[str, list[float]] = {}
+        for each in self.ranks.gather(dict(mine)):
+            if each is None:
+                raise Stopped  # rank 0 was asked to stop
+            for name, numbers in each.items():
+                before = total.get(name, [0.0] * len(numbers))
+                total[name] = [a + b for a, b in zip(before, numbers, strict=True)]
+        return total
+
+    # ── chance
+
+    def _seed(self, step: int) -> None:
+        """The same numbers on all ranks, of which each takes those of its rows; on a GPU, where drawing them all
+        would take long, numbers of its own."""
+        if self.same_draws:
+            seed_all(self.config.seed, step, self.device)
+        else:
+            seed_all(self.config.seed, step, self.device, self.ranks.rank)
+
+    def _drawing(self, mine: Slice, step: int) -> AbstractContextManager[Any]:
+        if not self.same_draws:
+            return nullcontext()
+        return GlobalDraws(mine.axes, step_seed(self.config.seed, step, self.ranks.rank))
+
+
+def follow(
+    model: nn.Module,
+    task: Any,
+    source: Source,
+    config: TrainConfig,
+    make: Callable[[nn.Module, Task, Source, TrainConfig], Stepper],
+) -> None:
+    """What every rank but 0 does: what rank 0 says, until the end."""
+    with ExitStack() as after, _unstoppable():
+        stepper = make(model, as_task(task), source, config)
+        assert isinstance(stepper, DistributedStepper)
+        if config.recompute:
+            after.enter_context(recomputing(model))
+        if config.compile:
+            after.enter_context(compiled(model))
+        if config.threads is not None:
+            use_threads(config.threads)
+        model.train()
+        while True:
+            what, step, done, threads, stride = stepper.ranks.hear()
+            if threads:
+                use_threads(int(threads))
+            if what == END:
+                stepper.finish()
+                return
+            if what == GRADIENTS:
+                stepper.release()
+                stepper.own_gradients(int(step))
+            elif what == MOVE:
+                Stepper.move(stepper, int(step), done)
+            elif what == SPREAD:
+                stepper.own_spread()
+            elif what == EVALUATE:
+                with stepper.own_judging(), _quietly():
+                    stepper.own_evaluation(int(stride), lambda: None)
+            else:
+                stepper.obey(int(what))
+
+
+def refuse_carried(task: Task) -> None:
+    if getattr(task, "tensors", None) is not None:
+        raise RegardError(
+            "several processes cannot share streams that are read in order with a memory; train with one process, "
+            "or with --data.memory 0"
+        )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """A stopped evaluation is no error."""
+    with suppress(Stopped):
+        yield
+
+
+@contextmanager
+def _unstoppable() -> Iterator[None]:
+    """Rank 0 hears the signals to stop; the others stop when it says so."""
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _above_zero(count: Tensor) -> Tensor:
+    return torch.where(count > 0, count, torch.ones_like(count))
+
+
+def _refuse_experts(model: nn.Module) -> None:
+    """The balance of experts counts the tokens of a whole batch, and a rank sees its slice."""
+    if find_experts(model):
+        raise RegardError(
+            "a model with experts is trained by one process: their balance counts the tokens of the whole batch; leave "
+            "--train.processes out, or take another --model.mlp"
+        )

@@ -1,0 +1,47 @@
+"""Small trainings of every kind that several processes can share, with all that is drawn by chance."""
+
+import regard
+from tests.recipes import tiny_data
+
+OPTIONS = {
+    "train.optimiser": "adamw",
+    "train.precision": "float32",
+    "train.threads": 1,
+    "train.evaluate_every": 3,
+    "train.save_every": 2,
+    "train.examples": False,
+    "train.batch": 7,
+}  # rows that two cannot share evenly
+CASES = {
+    "language": (tiny_data.language, {"model.dropout": 0.2, "model.depth": 2}),
+    "texts": (tiny_data.texts, {"model.dropout": 0.2}),
+    "masked": (tiny_data.language, {"model.dropout": 0.2}),
+    "sets": (tiny_data.set_table, {}),
+    "graphs": (tiny_data.graphs, {"model.dropout": 0.3, "model.norm": "layernorm"}),
+    "images": (tiny_data.images, {"data.augment.crop": 0.1, "train.accumulate": 2}),
+    "codes": (tiny_data.images, {}),
+}
+KINDS = {"masked": {"model": "encoder"}, "codes": {"model": "vae"}}
+
+
+def train_case(name, folder, out, **options):
+    """The run of a case; data is written into the folder."""
+    make, changes = CASES[name]
+    given = make(folder)
+    recipe, more = given.recipe, given.options
+    if name == "codes":
+        recipe, more = "autoencoder", {}
+    if name == "masked":
+        more = {key: value for key, value in more.items() if key != "model.ngrams"}
+    wanted = {**more, **OPTIONS, **changes, **options}
+    steps = wanted.pop("train.steps", 6)
+    return regard.train(
+        recipe,
+        data=given.data,
+        out=out,
+        steps=steps,
+        options=wanted,
+        observers=[],
+        report=False,
+        **KINDS.get(name, {}),
+    )

@@ -1,0 +1,211 @@
+"""Several processes learn what one would: real processes with gloo, started once."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import regard
+from regard.attention.dropout import apply_dropout
+from regard.data.batch import Batch
+from regard.data.slices import slice_batch
+from regard.errors import RegardError
+from regard.nn.drop_path import draw_rows, draw_rows_of
+from regard.training.config import TrainConfig
+from regard.training.global_draws import GlobalDraws
+from regard.training.sharded import choose_parallel
+from tests.training.distributed_cases import CASES, train_case
+
+
+def losses_of(run):
+    return [each["loss"] for each in run.metrics() if "loss" in each]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    """What two processes found."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    about = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    about |= {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
+    command = [sys.executable, "-m", "tests.training.ranks_driver", str(folder)]
+    started = [
+        subprocess.Popen(
+            command,
+            env=os.environ | about | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [each.communicate(timeout=300) for each in started]
+    assert started[0].returncode == 0, said[0][1][-2000:] + said[1][1][-2000:]
+    return json.loads(said[0][0].splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_have_the_losses_of_one(found, folder, name):
+    """Dropout, masked tokens, augmentation, noise of codes, batch norm, a moving average, accumulated batches and
+    uneven slices included."""
+    alone = losses_of(train_case(name, folder, folder / f"one-{name}"))
+    assert len(alone) >= 8
+    assert found[name] == pytest.approx(alone, rel=1e-5)
+
+
+def test_sharded_weights_learn_the_same(found, folder):
+    assert found["sharded"][:6] == pytest.approx(found["language"][:6], rel=1e-5)
+    assert (
+        len(found["sharded files"]) == 2 * 2 * 2
+    )  # of two checkpoints, each of two processes, model and optimiser
+    whole = regard.load(folder / "two-sharded")
+    for name, weight in regard.load(folder / "two-language").state_dict().items():
+        torch.testing.assert_close(whole.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["language", "sharded"])
+def test_a_run_goes_on_with_another_number_of_processes(found, folder, name):
+    """One process goes on with a checkpoint of two, whole or sharded. (That of the last step is taken away.)"""
+    path = folder / f"again-{name}"
+    shutil.copytree(folder / f"two-{name}", path)
+    shutil.rmtree(path / "state" / "6")
+    heard = []
+    watching = [SimpleNamespace(noted=heard.append, stepped=lambda step, *facts: heard.append(step))]
+    run = regard.train(
+        "text", out=path, resume=True, options={"train.processes": 1}, observers=watching, report=False
+    )
+    assert heard[1:] == [5, 6]
+    assert losses_of(run) == pytest.approx(found[name], rel=1e-5)
+
+
+def test_muon_on_shards_is_muon(found):
+    assert found["muon"] < 1e-12
+
+
+def test_processes_that_disagree_are_told(found):
+    assert "rank 1" in found["disagree"]
+    assert "sum" in found["disagree"]
+    assert "max" in found["disagree"]
+
+
+def test_what_cannot_be_shared_says_so(found):
+    assert "one graph" in found["one graph"]
+    assert "one process" in found["one graph"]
+
+
+def test_a_lost_process_is_named(found):
+    assert "rank 1" in found["lost"]
+
+
+# ── slices and chance, without processes
+
+
+def drawn(draw, rows, parts):
+    """What a function of rows draws, by all rows at once, and by slices of them."""
+    torch.manual_seed(3)
+    whole = draw(torch.ones(rows, 6, 5))
+    pieces = []
+    for part in range(parts):
+        first, last = rows * part // parts, rows * (part + 1) // parts
+        torch.manual_seed(3)
+        with GlobalDraws({last - first: (first, rows)}, seed=part):
+            pieces.append(draw(torch.ones(rows, 6, 5)[first:last]))
+    return whole, torch.cat(pieces)
+
+
+DRAWS = {
+    "ours": lambda x: apply_dropout(x, 0.4),
+    "twice": lambda x: apply_dropout(apply_dropout(x, 0.4), 0.2),
+    "torch": lambda x: torch.dropout(x, 0.4, True),
+    "functional": lambda x: nn.functional.dropout(x, 0.4),
+    "module": nn.Dropout(0.4),
+    "channels": lambda x: nn.functional.dropout2d(x[..., None], 0.4)[..., 0],
+    "rand": lambda x: x * torch.rand(len(x), 1, 1),
+    "shape": lambda x: x * torch.rand((len(x), 6, 5)),
+    "randn": lambda x: x + torch.randn(1, len(x), 6, 5)[0],
+    "integers": lambda x: x * torch.randint(9, x.shape),
+    "from to": lambda x: x * torch.randint(2, 9, (len(x), 6, 5)),
+    "like": lambda x: x * torch.rand_like(x),
+    "one for all": lambda x: x * torch.rand(()),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("rows, parts", [(7, 2), (8, 4)])
+def test_slices_draw_what_the_whole_batch_draws(name, rows, parts):
+    whole, pieces = drawn(DRAWS[name], rows, parts)
+    torch.testing.assert_close(pieces, whole, rtol=0, atol=0)
+
+
+def test_without_it_slices_draw_something_else():
+    torch.manual_seed(3)
+    whole = apply_dropout(torch.ones(8, 30), 0.4)
+    torch.manual_seed(3)
+    first = apply_dropout(torch.ones(4, 30), 0.4)
+    torch.manual_seed(3)
+    again = torch.cat([first, apply_dropout(torch.ones(4, 30), 0.4)])
+    assert not torch.equal(whole, torch.cat([first, first]))
+    assert again.shape == whole.shape
+
+
+def test_slices_take_the_branches_of_the_whole_batch():
+    torch.manual_seed(5)
+    whole = [row for run in draw_rows(9, 0.5) for row in range(run.start, run.stop)]
+    found = []
+    for first, last in ((0, 4), (4, 9)):
+        torch.manual_seed(5)
+        with GlobalDraws({last - first: (first, 9)}, seed=0):
+            runs = draw_rows_of(torch.ones(last - first, 2), 0.5)
+        found += [first + row for run in runs for row in range(run.start, run.stop)]
+    assert found == whole
+
+
+def test_slices_together_are_the_batch():
+    tokens = torch.arange(28).view(7, 4)
+    real = torch.rand(7, 4) < 0.7
+    batch = Batch(tokens, tokens + 1, real)
+    slices = [slice_batch(batch, part, 3) for part in range(3)]
+    assert torch.equal(torch.cat([each.batch.tokens for each in slices]), tokens)
+    assert torch.equal(torch.cat([each.batch.real for each in slices]), real)
+
+
+def test_slices_of_graphs_are_graphs():
+    of = torch.tensor([0, 0, 1, 2, 2, 2])
+    edges = torch.tensor([[0, 1, 3, 4], [1, 0, 4, 5]])
+    batch = Batch(torch.randn(6, 2), torch.tensor([5, 6, 7]), edges=edges, of=of, graphs=3)
+    first, second = (slice_batch(batch, part, 2) for part in range(2))
+    assert (first.batch.graphs, second.batch.graphs) == (1, 2)
+    assert torch.equal(second.batch.edges, torch.tensor([[1, 2], [2, 3]]))
+    assert second.batch.target.tolist() == [6, 7]
+    assert second.batch.of.tolist() == [0, 1, 1, 1]
+
+
+def test_a_process_without_rows_does_not_count():
+    batch = Batch(torch.arange(3).view(1, 3), torch.arange(3).view(1, 3))
+    assert [slice_batch(batch, part, 2).counts for part in range(2)] == [False, True]
+
+
+def test_one_graph_cannot_be_cut():
+    batch = Batch(torch.randn(3, 2), torch.zeros(3).long(), edges=torch.zeros(2, 1).long())
+    with pytest.raises(RegardError, match="one graph"):
+        slice_batch(batch, 0, 2)
+
+
+def test_auto_shards_what_would_not_fit():
+    config = TrainConfig()
+    assert choose_parallel(config, 100, memory=16 * 100 * 2) == "ddp"
+    assert choose_parallel(config, 100, memory=16 * 100) == "fsdp"
+    assert choose_parallel(TrainConfig(parallel="ddp"), 100, memory=1) == "ddp"
