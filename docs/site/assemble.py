@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MENU = {
     "Train": [
         "docs/text.md",
+        "docs/generation.md",
         "docs/long.md",
         "docs/experts.md",
         "docs/translation.md",
