@@ -79,7 +79,6 @@ def test_every_option_is_compared_or_refused():
     "options, word",
     [
         ({"attention": "performer"}, "performer"),
-        ({"mlp": "experts"}, "experts"),
         ({"attention": "bigbird", "block": 8}, "bigbird"),
         ({"attention": "lsh"}, "lsh"),
         ({"weights": "entmax"}, "entmax"),

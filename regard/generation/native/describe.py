@@ -87,8 +87,6 @@ def why_not(config: Any) -> str | None:
         default = field.default if field.default is not MISSING else None
         if field.name not in KNOWN and getattr(config, field.name) != default:
             return f"it has no {field.name}={getattr(config, field.name)!r}"
-    if config.mlp == "experts":
-        return "it has no mlp=experts"
     if config.attention not in ("full", "window"):
         return f"it has no attention={config.attention}"
     if config.mlp == "experts":
