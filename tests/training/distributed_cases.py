@@ -17,8 +17,8 @@ OPTIONS = {
 CASES = {
     "language": (tiny_data.language, {"model.dropout": 0.2, "model.depth": 2}),
     "recomputed": (tiny_data.language, {"model.dropout": 0.2, "model.depth": 2, "train.recompute": True}),
-    # attention with dropout over a window computes its strips once more in the backward pass
-    "strips": (
+    # attention over a window, with dropout
+    "window": (
         tiny_data.language,
         {
             "model.dropout": 0.2,
