@@ -1,6 +1,7 @@
-"""What this machine has: its memory."""
+"""What this machine has: its memory, and what of it this process took."""
 
 import os
+import sys
 from pathlib import Path
 
 OF_A_CGROUP = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -29,3 +30,13 @@ def free_memory() -> int:
         return min(memory_of_machine(), 1024 * int(found))
     except (OSError, StopIteration, ValueError):
         return memory_of_machine()
+
+
+def peak_memory() -> int:
+    """Bytes that this process had at most so far; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else 1024 * found

@@ -28,6 +28,7 @@ def test_it_holds_the_package_and_nothing_else(wheel):
     here = {str(path.relative_to(ROOT)) for path in (ROOT / "regard").rglob("*") if path.is_file()}
     assert held == {name for name in here if "__pycache__" not in name}
     assert "regard/py.typed" in held
+    assert "regard/generation/native/step.cpp" in held
 
 
 def test_its_metadata(wheel):

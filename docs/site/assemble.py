@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MENU = {
     "Train": [
         "docs/text.md",
+        "docs/generation.md",
         "docs/long.md",
+        "docs/experts.md",
         "docs/translation.md",
         "docs/images.md",
         "docs/sets.md",
@@ -32,6 +34,7 @@ MENU = {
         "docs/world.md",
         "docs/series.md",
         "docs/pretrained.md",
+        "docs/scale.md",
         "docs/serve.md",
     ],
     "Check, look, compare": [

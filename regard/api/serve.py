@@ -39,10 +39,12 @@ class Served:
     scheduler: Scheduler
 
 
-def open_writer(target: str | os.PathLike[str]) -> Writer:
+def open_writer(
+    target: str | os.PathLike[str], weights: str = "auto", note: Callable[[str], None] = lambda _: None
+) -> Writer:
     """The model of a run, a Hugging Face directory or a GGUF file, ready to write."""
     run = open_run(target)
-    return recipe_of(run).open_writer(run)
+    return recipe_of(run).open_writer(run, weights, note)
 
 
 def serve(
@@ -51,19 +53,23 @@ def serve(
     port: int | None = None,
     slots: int = SLOTS,
     context: int | None = None,
+    weights: str = "auto",
     key: str | None = None,
     ready: Callable[[Served], None] | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve until Ctrl-C, then raise KeyboardInterrupt. `ready` is told where and how, once it answers.
 
     slots    texts that are written at once
     context  most tokens of a prompt and its text; None: what the model reads at once, but 2048 at most
+    weights  float32, bfloat16, int8, int4 or auto, as docs/generation.md says
     key      what every request has to send as its Bearer token; None: a new one
+    note     told what is not as usual, such as weights that are packed for the first time
     """
     key = new_token() if key is None else check_key(key)
     with ExitStack() as open_things:
         listening = open_things.enter_context(listen(port))  # (a port that is taken is said at once)
-        writer = open_writer(target)
+        writer = open_writer(target, weights, note)
         size = _context(writer, context)
         if isinstance(writer.model, nn.Module):
             open_things.enter_context(prepacked(writer.model))

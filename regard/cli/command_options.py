@@ -202,6 +202,9 @@ class ServeOptions:
     slots: int = 8  # texts that are written at once; others wait
     # most tokens of a prompt and its text together; None: what the model reads at once, but 2048 at most
     context: int | None = None
+    # numbers of the weights: fewer bits are faster and less exact (docs/generation.md); auto: those of a GGUF file,
+    # int8 for other large models, float32 for small ones
+    weights: Literal["auto", "float32", "bfloat16", "int8", "int4"] = "auto"
 
     def __post_init__(self) -> None:
         if self.port is not None and not 0 <= self.port <= 65535:

@@ -196,6 +196,7 @@ def train_as_asked(
     "text, new samples, or a dreamed episode",
     'regard generate runs/text --prompt "def " --max-new 200 --seed 1',
     'regard generate runs/chat --chat "What is 3 + 4?"',
+    'regard generate model.gguf --prompt "Once upon" --weights int4 --stats',
     "regard generate runs/autoencoder --count 64 --out sheet.png",
     "regard generate runs/world --steps 200 --out dream.gif",
 )

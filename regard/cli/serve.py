@@ -20,7 +20,7 @@ EVERY = 1.0  # seconds between two words about what goes on
     "serve TARGET [--port N] ...",
     "answer programs on this machine, as OpenAI's API does",
     "regard serve runs/chat",
-    "regard serve path/to/model.gguf --port 8000 --slots 16",
+    "regard serve path/to/model.gguf --port 8000 --slots 16 --weights int4",
 )
 def serve(words: list[str]) -> int:
     if any(word == "--key" or word.startswith("--key=") for word in words):
@@ -45,9 +45,17 @@ def serve(words: list[str]) -> int:
         if sys.stderr.isatty():
             threading.Thread(target=_watch, args=(served.scheduler, ending), daemon=True).start()
 
-    how = {"port": chosen.port, "slots": chosen.slots, "context": chosen.context}
     try:
-        answer(target, **how, key=given, ready=ready)
+        answer(
+            target,
+            port=chosen.port,
+            slots=chosen.slots,
+            context=chosen.context,
+            weights=chosen.weights,
+            key=given,
+            ready=ready,
+            note=lambda text: print(text, file=sys.stderr),
+        )
     except KeyboardInterrupt:
         if not found:
             raise
@@ -75,7 +83,7 @@ def introduce(served: Any, *, from_environment: bool) -> str:
             f"{served.address}   model {served.model}, {served.slots} texts at once, {served.context:,} tokens each "
             "(Ctrl-C ends it)",
             f"key: {key}",
-            f"{curl} -d {shlex.quote(json.dumps(body))}",
+            f"{curl} -d {shlex.quote(json.dumps(body, allow_nan=False))}",
         ]
     )
 

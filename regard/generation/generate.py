@@ -9,7 +9,8 @@ A sample depends on the seed and on its own number, not on how many are drawn be
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -28,9 +29,13 @@ from regard.generation.sampling import (
     resolve_sampling,
     seen_tokens,
 )
+from regard.generation.slot_reader import SlotReader
+from regard.generation.stats import Stats
 from regard.generation.stops import Stops
 from regard.models.encoder import Encoder
 from regard.models.token_model import TokenModel
+
+Reader = IncrementalDecoder | SlotReader
 
 
 class Stream(Protocol):
@@ -54,6 +59,7 @@ def generate(
     *,
     tokenizer: Tokenizer | None = None,
     sampling: Sampling | None = None,
+    stats: Stats | None = None,
     **options: Any,
 ) -> Iterator[str]:
     """The text that follows the prompt, piece by piece. `options` are those of Sampling.
@@ -64,6 +70,7 @@ def generate(
     prompt     only its end counts where it is longer than the model's context; the text slides on from there
                without end.
     tokenizer  None: the model's own.
+    stats      what is told how long it took.
 
     A beam search writes its text in one piece. Several samples at once: `generate_samples`, here.
     """
@@ -73,7 +80,8 @@ def generate(
             f"generate returns one text, got samples={sampling.samples}; use "
             "regard.generation.generate.generate_samples"
         )
-    return (piece for _, piece in generate_samples(model, prompt, tokenizer=tokenizer, sampling=sampling))
+    how: dict[str, Any] = {"tokenizer": tokenizer, "sampling": sampling, "stats": stats}
+    return (piece for _, piece in generate_samples(model, prompt, **how))
 
 
 def generate_samples(
@@ -82,6 +90,7 @@ def generate_samples(
     *,
     tokenizer: Tokenizer | None = None,
     sampling: Sampling | None = None,
+    stats: Stats | None = None,
     **options: Any,
 ) -> Iterator[tuple[int, str]]:
     """As `generate`, for `samples` texts side by side: (number of the sample, piece)."""
@@ -98,7 +107,7 @@ def generate_samples(
     if ends:
         sampling = replace(sampling, stop=(*sampling.stop, *ends))
     ids = getattr(tokenizer, "size", None)
-    reader = IncrementalDecoder(network, encode_prompt(tokenizer, prompt), sampling.max_new, ids)
+    reader = make_reader(network, encode_prompt(tokenizer, prompt), sampling, ids)
 
     def stream() -> Stream:
         """Of what follows the prompt: between its last word and the next there may be a space."""
@@ -109,7 +118,14 @@ def generate_samples(
 
     if sampling.beams > 1:
         return _generate_by_beams(reader, sampling, stream)
-    return _generate_by_sampling(reader, sampling, stream)
+    return _generate_by_sampling(reader, sampling, stream, Stats() if stats is None else stats)
+
+
+def make_reader(model: Any, prompt: Sequence[int], sampling: Sampling, ids: int | None = None) -> Reader:
+    """What reads a prompt and goes on: over slots where a model has them, else over caches."""
+    if hasattr(model, "slots"):
+        return SlotReader(model, prompt, sampling.max_new, ids, max(sampling.samples, sampling.beams))
+    return IncrementalDecoder(model, prompt, sampling.max_new, ids)
 
 
 def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
@@ -155,7 +171,7 @@ def encode_prompt(tokenizer: Tokenizer, prompt: str) -> list[int]:
 
 
 def _generate_by_sampling(
-    reader: IncrementalDecoder, sampling: Sampling, stream: Callable[[], Stream]
+    reader: Reader, sampling: Sampling, stream: Callable[[], Stream], stats: Stats
 ) -> Iterator[tuple[int, str]]:
     """Draw token after token, each sample with its own random numbers."""
     if sampling.seed is None:
@@ -165,7 +181,10 @@ def _generate_by_sampling(
     rows = range(sampling.samples)
     random = [np.random.default_rng([abs(seed), int(seed < 0), row]) for row in rows]
     streams, stops = [stream() for _ in rows], [Stops(sampling.stop) for _ in rows]
+    began = time.perf_counter()
     logits = reader.start(sampling.samples)
+    first = time.perf_counter()
+    stats.prompt, stats.prompt_seconds = len(reader.prompt), first - began
     if sampling.repetition != 1.0:
         seen = seen_tokens(reader.rows, logits.shape[-1])
     else:
@@ -182,13 +201,14 @@ def _generate_by_sampling(
         if seen is not None:
             seen[torch.arange(len(tokens)), torch.tensor(tokens)] = True
         logits = reader.step(tokens)
+        stats.written, stats.seconds = (written + 1) * len(rows), time.perf_counter() - first
     for row in rows:
         if piece := stops[row].add(streams[row].rest()) + stops[row].rest():
             yield row, piece
 
 
 def _generate_by_beams(
-    reader: IncrementalDecoder, sampling: Sampling, stream: Callable[[], Stream]
+    reader: Reader, sampling: Sampling, stream: Callable[[], Stream]
 ) -> Iterator[tuple[int, str]]:
     """The best texts of a beam search, the best first."""
 
@@ -205,7 +225,7 @@ def _generate_by_beams(
 
 
 def search_continuations(
-    reader: IncrementalDecoder, sampling: Sampling, ended: Callable[[list[int]], bool] | None = None
+    reader: Reader, sampling: Sampling, ended: Callable[[list[int]], bool] | None = None
 ) -> list[Hypothesis]:
     """The best continuations of a reader's prompt, by beam search."""
 

@@ -115,7 +115,7 @@ def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     if sampling.temperature == 0:
         best = logits.argmax(-1, keepdim=True)
         return torch.ones_like(best, dtype=logits.dtype), best
-    logits = logits / sampling.temperature
+    logits = logits.double() / sampling.temperature
     if sampling.top_k is not None:
         logits, ids = logits.topk(min(sampling.top_k, logits.shape[-1]), -1)
         probabilities = logits.softmax(-1)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.errors import RegardError
 from regard.generation.cached_slots import CachedSlots
+from regard.generation.native.model import NativeModel
 from regard.generation.state_slots import StateSlots
 from regard.models.decoder import Decoder
 from regard.models.token_model import TokenModel
@@ -49,7 +50,8 @@ class Slots(Protocol):
 def make_slots(model: Any, count: int, capacity: int) -> Slots:
     """Empty slots for a model that predicts next tokens, as suits it.
 
-    Keys and values of a Decoder lie in memory that is taken once; an LSTM, GRU or Conv keeps one state a slot.
+    A NativeModel has its own. Keys and values of a Decoder lie in memory that is taken once; an LSTM, GRU or Conv
+    keeps one state a slot.
     """
     limit = getattr(model, "limit", None)
     if limit is not None and capacity > limit:
@@ -57,6 +59,8 @@ def make_slots(model: Any, count: int, capacity: int) -> Slots:
             f"a slot of {capacity:,} tokens is longer than the {limit:,} that the model reads at once; take "
             f"{limit:,} or fewer"
         )
+    if isinstance(model, NativeModel):
+        return model.slots(count, capacity)
     if isinstance(model, Decoder):
         return CachedSlots(model, count, capacity)
     if isinstance(model, TokenModel) and model.config.causal:

@@ -60,13 +60,8 @@ def is_gguf(path: files.PathLike) -> bool:
 def read_gguf(path: files.PathLike) -> Pretrained:
     """The model of a file, with its tokenizer."""
     file = GGUFFile(path)
-    architecture = file.facts.get("general.architecture")
-    if architecture not in ARCHITECTURES:
-        raise RegardError(
-            f"{path}: models of the architecture {architecture!r} cannot be imported; known: "
-            f"{', '.join(ARCHITECTURES)}"
-        )
-    plain = _configuration(file, architecture)
+    architecture = check_architecture(file)
+    plain = read_config(file, architecture)
     family = FAMILIES[architecture]
     theirs = ForeignConfig(plain, str(path))
     config, names = translate(family, theirs, "tokens")
@@ -90,7 +85,18 @@ def read_gguf(path: files.PathLike) -> Pretrained:
     return found
 
 
-def _configuration(file: GGUFFile, architecture: str) -> dict[str, Any]:
+def check_architecture(file: GGUFFile) -> str:
+    """The architecture of a file, if it is one that is known."""
+    architecture = file.facts.get("general.architecture")
+    if architecture not in ARCHITECTURES:
+        raise RegardError(
+            f"{file.path}: models of the architecture {architecture!r} cannot be imported; known: "
+            f"{', '.join(ARCHITECTURES)}"
+        )
+    return str(architecture)
+
+
+def read_config(file: GGUFFile, architecture: str) -> dict[str, Any]:
     """The facts of a file as a config.json."""
     facts = file.facts
 
@@ -173,12 +179,12 @@ def _tensors(file: GGUFFile, architecture: str, config: Any) -> dict[str, Tensor
             continue
         tensor = file.read(name)
         if architecture in PERMUTED and name.startswith("blk."):
-            tensor = _unpermuted(tensor, name, config, str(file.path))
-        found[_renamed(name)] = tensor
+            tensor = unpermute(tensor, name, config, str(file.path))
+        found[rename(name)] = tensor
     return found
 
 
-def _renamed(name: str) -> str:
+def rename(name: str) -> str:
     """blk.3.attn_q.weight -> model.layers.3.self_attn.q_proj.weight; unknown names stay, and are refused."""
     if name in WHOLE:
         return WHOLE[name]
@@ -188,7 +194,7 @@ def _renamed(name: str) -> str:
     return name
 
 
-def _unpermuted(tensor: Tensor, name: str, config: Any, where: str) -> Tensor:
+def unpermute(tensor: Tensor, name: str, config: Any, where: str) -> Tensor:
     """Rows of queries and keys in the order of halves: pairs of neighbours become i and i + c/2."""
     part = name.split(".")[2]
     heads = {"attn_q": config.heads, "attn_k": config.kv_heads or config.heads}.get(part)

@@ -62,8 +62,11 @@ class GGUFFile:
     def read(self, name: str) -> Tensor:
         """A tensor in float32."""
         stored = self.tensors[name]
-        raw = np.frombuffer(self._data, np.uint8, stored.size, stored.begin)
-        return torch.from_numpy(decode(raw, stored.kind).reshape(stored.shape).copy())
+        return torch.from_numpy(decode(self.blocks(stored), stored.kind).reshape(stored.shape).copy())
+
+    def blocks(self, stored: Stored) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The bytes of a tensor, as they are in the file."""
+        return np.frombuffer(self._data, np.uint8, stored.size, stored.begin)
 
     # ── the head of the file
 

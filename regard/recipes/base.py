@@ -169,6 +169,12 @@ class Recipe(ABC):
         """The model of a run, ready for use."""
         return load_model(run)
 
+    def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
+        """The model of a run with weights of a kind (see docs/generation.md), for writing text only."""
+        if weights not in ("auto", "float32"):
+            raise RegardError(f"weights={weights} is for models that write text, got a run of {self.name}")
+        return self.load(run)
+
     def lend_body(self, run: Run) -> LentBody | None:
         """What runs of other recipes can start from, beside runs of the same kind of model; None: nothing."""
         return None
@@ -229,8 +235,9 @@ class Recipe(ABC):
             f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
         )
 
-    def open_writer(self, run: Run) -> Writer:
-        """What writes texts as a run does: for many of them at once, and for a server."""
+    def open_writer(self, run: Run, weights: str, note: Callable[[str], None]) -> Writer:
+        """What writes texts as a run does: for many of them at once, and for a server. weights: as in
+        `load_to_write`"""
         raise RegardError(f"{run.path} was trained on {self.name}, which writes no text")
 
     # ── looking

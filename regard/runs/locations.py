@@ -1,24 +1,12 @@
 """Default folders of runs and caches."""
 
-import os
 from pathlib import Path
 
-from regard.data.cache import make_private
+from regard.data.cache_folder import cache_folder as cache_folder
 from regard.runs.checksums import FILE as CHECKSUMS
 from regard.runs.folder_of_runs import FILE as SUMMARY
 from regard.runs.repeats import Repeats
 from regard.runs.run import Run
-
-
-def cache_folder() -> Path:
-    """The cache of prepared data: REGARD_CACHE, or the user's cache folder."""
-    given = os.environ.get("REGARD_CACHE")
-    if given:
-        Path(given).mkdir(
-            mode=0o700, parents=True, exist_ok=True
-        )  # a folder of the user's own keeps its permissions; those in it are private
-        return Path(given)
-    return make_private(Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard")
 
 
 def new_run_path(name: str) -> Path:

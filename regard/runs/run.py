@@ -56,6 +56,9 @@ class Run:
         self.path, self.config = Path(path), config
         self.checksums = Checksums(self.path)
         self.asked: frozenset[str] = frozenset()  # settings of the data that are not its own, see `reading`
+        self.source: Path | None = (
+            None  # weights of others that a command was pointed at, and that this run is made of
+        )
 
     def __repr__(self) -> str:
         """<Run runs/text: text, decoder>"""

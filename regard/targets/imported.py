@@ -44,7 +44,9 @@ def open_run(path: Place) -> Run:
         _drop_unused(folder)
     with suppress(OSError):
         os.utime(folder / "config.json")  # used now
-    return Run.open(folder)
+    run = Run.open(folder)
+    run.source = Path(path)
+    return run
 
 
 def _drop_unused(latest: Path) -> None:

@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from torch import nn
+import torch
 
 from regard.data.chat_template import ChatTemplate
 from regard.data.tokenizer import Tokenizer, unknown_words
 from regard.errors import RegardError
 from regard.generation.generate import check_generates, generate, generate_texts
+from regard.generation.native.model import NativeModel
 from regard.generation.sampling import Sampling
+from regard.generation.stats import Stats
+from regard.machine import peak_memory
+from regard.recipes.text.fast_weights import Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,11 @@ class GenerateOptions(Sampling):
     # with --prompts: write a line of JSON for each text to this file (.jsonl): "prompt", "text" and "finish"
     out: str | None = None
 
+    # numbers of the weights: fewer bits are faster and less exact (docs/generation.md says which to take); auto:
+    # those of a GGUF file, int8 for other large models, float32 for small ones
+    weights: Weights = "auto"
+    stats: bool = False  # say how many tokens a second were read and written, and how much memory it took
+
     def __post_init__(self) -> None:
         super().__post_init__()
         given = [name for name in ("chat", "prompt", "prompts") if getattr(self, name)]
@@ -40,10 +49,16 @@ class GenerateOptions(Sampling):
             raise RegardError(
                 "--prompts samples many texts at once and takes no --beams; leave one of them out"
             )
+        if self.stats and self.beams > 1:
+            raise RegardError(
+                f"--stats measures sampling, and beams={self.beams} is a beam search; leave one out"
+            )
+        if self.stats and self.prompts is not None:
+            raise RegardError("--stats measures one text, and --prompts has many; leave one of them out")
 
 
 def write(
-    model: nn.Module,
+    model: Any,
     options: GenerateOptions,
     note: Callable[[str], None],
     template: ChatTemplate | None = None,
@@ -65,12 +80,27 @@ def write(
         note(unknown)
     sampling = Sampling(**{field.name: getattr(options, field.name) for field in fields(Sampling)})
     sampling = replace(sampling, stop=stop)
+    stats = Stats()
     if sampling.samples > 1:
-        for number, text in enumerate(generate_texts(model, prompt, sampling=sampling), 1):
+        for number, text in enumerate(generate_texts(model, prompt, sampling=sampling, stats=stats), 1):
             yield f"── {number} ──\n{shown}{text}\n"
-        return
-    pieces = generate(model, prompt, sampling=sampling)
-    first = next(pieces, "")  # a prompt that cannot be encoded raises before anything is shown
-    yield shown + first
-    yield from pieces
-    yield "\n"
+    else:
+        pieces = generate(model, prompt, sampling=sampling, stats=stats)
+        first = next(pieces, "")  # a prompt that cannot be encoded raises before anything is shown
+        yield shown + first
+        yield from pieces
+        yield "\n"
+    if options.stats:
+        note(f"{stats}; {_describe_memory(model)}")
+
+
+def _describe_memory(model: Any) -> str:
+    """What weights take, how they are read, and what the process took at most."""
+    if isinstance(model, NativeModel):
+        kinds = sorted({stored.kind for stored in model.packed.table.values()} - {"vector"})
+        how = f"weights: {model.bytes / 1e6:,.0f} MB ({', '.join(kinds)}), native {model.library.path}, {model.threads} threads"
+    else:
+        size = sum(each.numel() * each.element_size() for each in model.parameters())
+        dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+        how = f"weights: {size / 1e6:,.0f} MB ({dtype}), PyTorch, {torch.get_num_threads()} threads"
+    return f"{how}; memory at most: {peak_memory() / 1e6:,.0f} MB"

@@ -47,6 +47,7 @@ from regard.recipes.text.defaults import (
 from regard.recipes.text.embed import embed
 from regard.recipes.text.evaluate_options import TextEvaluateOptions
 from regard.recipes.text.export import export_files
+from regard.recipes.text.fast_weights import load_to_write
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job, refuse_compiled_memory
@@ -208,10 +209,12 @@ class TextRecipe(Recipe):
 
     def load(self, run: Run) -> nn.Module:
         """The model, with its tokenizer as `model.tokenizer`."""
-        model = load_model(run)
+        return self._with_tokenizer(run, load_model(run))
+
+    def _with_tokenizer(self, run: Run, model: Any) -> Any:
         # weights of others may come without one
         if run.config.imported is None or run.tokenizer_file.exists():
-            model.tokenizer = tokenizers.load(run.verify("tokenizer.json"))  # type: ignore[assignment]
+            model.tokenizer = tokenizers.load(run.verify("tokenizer.json"))
         return model
 
     def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
@@ -267,14 +270,18 @@ class TextRecipe(Recipe):
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         if options.prompts is not None:
-            return write_many(self.open_writer(run), options, note)
+            return write_many(self.open_writer(run, options.weights, note), options, note)
         _check_tokenizer(run)
         template = load_template(run) if options.chat else None
-        return write(self.load(run), options, note, template)
+        return write(self.load_to_write(run, options.weights, note), options, note, template)
 
-    def open_writer(self, run: Run) -> Writer:
+    def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
+        model = load_to_write(run, weights, note, lambda: load_model(run))  # type: ignore[arg-type]
+        return self._with_tokenizer(run, model)
+
+    def open_writer(self, run: Run, weights: str, note: Callable[[str], None]) -> Writer:
         _check_tokenizer(run)
-        model = self.load(run)
+        model = self.load_to_write(run, weights, note)
         check_generates(model)
         template = load_template(run) if (run.path / CHAT_TEMPLATE).exists() else None
         return Writer(model, model.tokenizer, template)
