@@ -16,6 +16,18 @@ OPTIONS = {
 }  # rows that two cannot share evenly
 CASES = {
     "language": (tiny_data.language, {"model.dropout": 0.2, "model.depth": 2}),
+    "recomputed": (tiny_data.language, {"model.dropout": 0.2, "model.depth": 2, "train.recompute": True}),
+    # attention over a window, with dropout
+    "window": (
+        tiny_data.language,
+        {
+            "model.dropout": 0.2,
+            "data.context": 512,
+            "model.attention": "window",
+            "model.window": 16,
+            "train.batch": 3,
+        },
+    ),
     "texts": (tiny_data.texts, {"model.dropout": 0.2}),
     "masked": (tiny_data.language, {"model.dropout": 0.2}),
     "sets": (tiny_data.set_table, {}),
