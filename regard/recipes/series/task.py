@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.nn.lags import carry_forward
-from regard.training.tasks import Count, call
+from regard.training.sums import Count
+from regard.training.tasks import call
 
 TIMES = 6  # that a window is looked at in an evaluation of gaps, each time with others
 
