@@ -66,7 +66,10 @@ class WorldConfig:
         check_names(self)
         check_whole(self, "observations", "actions", "dim", "depth", "ensemble", "hidden", "frames", "width")
         if self.image:
-            sight_config(self)  # which checks its sizes
+            whole = all(type(each) is int and each > 0 for each in self.image)
+            if not whole or len(self.image) != 3:
+                raise RegardError(f"image must be channels, height and width, got {self.image}")
+            sight_config(self)  # which checks the rest
 
 
 class WorldModel(nn.Module):
