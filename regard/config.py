@@ -32,6 +32,8 @@ LARGEST: dict[str, int] = {
     ),
     **dict.fromkeys(("depth", "depths", "decoder_depth", "blocks", "residual", "halve"), 512),
     "orders": 16,  # of rotation
+    **dict.fromkeys(("experts", "chosen", "side", "code"), 1024),
+    "image": 2**12,  # channels, height and width
     **dict.fromkeys(
         ("heads", "kv_heads", "registers", "lora", "placed", "unused_places", "token_types"), 1024
     ),
@@ -49,7 +51,9 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("ensemble", "frames", "environments", "processes", "epochs"), 256),
     **dict.fromkeys(("lags", "season"), 2**14),
     **dict.fromkeys(("imagined", "horizon", "minibatch", "rounds", "episodes"), 2**20),
-    **dict.fromkeys(("real_steps", "world_steps", "first_steps", "round_steps"), 10**9),
+    **dict.fromkeys(
+        ("real_steps", "world_steps", "first_steps", "round_steps", "code_steps", "random_steps"), 10**9
+    ),
     **dict.fromkeys(
         ("steps", "warmup", "evaluate_every", "save_every", "patience", "train", "redraw"), 10**12
     ),

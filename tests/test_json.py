@@ -28,6 +28,8 @@ PIPES = {
     "data/cache.py",
     "recipes/text/labelled.py",
     "recipes/same_data.py",
+    "training/agree.py",
+    "training/ranks.py",
 }
 BAD = [math.nan, math.inf, -math.inf]
 

@@ -34,6 +34,7 @@ MENU = {
         "docs/world.md",
         "docs/series.md",
         "docs/pretrained.md",
+        "docs/scale.md",
         "docs/serve.md",
     ],
     "Check, look, compare": [

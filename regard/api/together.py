@@ -102,7 +102,7 @@ def choose_place(recipe: str, out: Place | None) -> tuple[Place, bool]:
     if not again:
         check_free(place)
     ranks.shared.set(key, os.fspath(place))
-    ranks.store.set(key, json.dumps({"place": os.fspath(place), "again": again}))
+    ranks.store.set(key, json.dumps({"place": os.fspath(place), "again": again}, allow_nan=False))
     return place, again
 
 

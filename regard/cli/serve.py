@@ -83,7 +83,7 @@ def introduce(served: Any, *, from_environment: bool) -> str:
             f"{served.address}   model {served.model}, {served.slots} texts at once, {served.context:,} tokens each "
             "(Ctrl-C ends it)",
             f"key: {key}",
-            f"{curl} -d {shlex.quote(json.dumps(body))}",
+            f"{curl} -d {shlex.quote(json.dumps(body, allow_nan=False))}",
         ]
     )
 

@@ -8,10 +8,9 @@ from regard.errors import RegardError
 
 @command(
     "tokenize --data PATH --out DIR",
-    "turn a text of any size into token shards; a killed command goes on",
+    "make token shards of texts of any size",
     "regard tokenize --data folder --out shards",
     "regard tokenize --data 'corpus/*.txt' --out shards --tokens bpe --vocabulary 32768",
-    "regard train text --data shards",
 )
 def tokenize(words: list[str]) -> int:
     recipe = find_recipe()

@@ -50,7 +50,9 @@ def slice_batch(batch: Batch, part: int, parts: int) -> Slice:
     """The slice of this part, of so many."""
     rows = batch.graphs if batch.of is not None else len(batch.tokens)
     if rows is None or (batch.edges is not None and batch.of is None):
-        raise RegardError("one graph cannot be cut into rows for several processes; train with one process")
+        raise RegardError(
+            "a batch that is one graph or surface cannot be cut into rows for several processes; train with one process"
+        )
     first, last = slice_rows(rows, part, parts)
     counts = first < last
     if not counts:

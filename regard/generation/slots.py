@@ -50,7 +50,8 @@ class Slots(Protocol):
 def make_slots(model: Any, count: int, capacity: int) -> Slots:
     """Empty slots for a model that predicts next tokens, as suits it.
 
-    A NativeModel has its own. Keys and values of a Decoder lie in memory that is taken once; an LSTM, GRU or Conv keeps one state a slot.
+    A NativeModel has its own. Keys and values of a Decoder lie in memory that is taken once; an LSTM, GRU or Conv
+    keeps one state a slot.
     """
     limit = getattr(model, "limit", None)
     if limit is not None and capacity > limit:

@@ -74,7 +74,7 @@ def _hash_code() -> str:
 
 def _hash_shapes(model: nn.Module) -> str:
     shapes = {name: [str(x.dtype), *x.shape] for name, x in model.state_dict().items()}
-    return hashlib.sha256(json.dumps(shapes).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(shapes, allow_nan=False).encode()).hexdigest()[:12]
 
 
 def _hash_batch(source: Source) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import _engine_run_backward
 from torch.overrides import TorchFunctionMode
 
 from regard.attention.dropout import apply_dropout, draw_kept
@@ -51,9 +52,25 @@ class GlobalDraws(TorchFunctionMode):
             return self._drop_evenly(*args, **kwargs)
         if func is torch.nn.functional.dropout2d:
             return self._drop_channels(*args, **kwargs)
+        if func is torch.Tensor.backward:
+            return self._backward(*args)
         if func is torch.randperm and kwargs.get("generator") is None:
             return func(*args, **kwargs, generator=self.own)
         return func(*args, **kwargs)
+
+    def _backward(self, loss: Tensor) -> None:
+        """The backward pass with this mode on: what is computed once more there must draw the same again. (torch
+        turns a mode off while it handles a function, and all of the backward pass is one.)"""
+        with self:
+            _engine_run_backward(
+                (loss,),
+                (torch.ones_like(loss),),
+                False,
+                False,
+                (),
+                allow_unreachable=True,
+                accumulate_grad=True,
+            )
 
     def _place(self, shape: Sequence[int]) -> tuple[int, int, int] | None:
         """The axis that lies in the whole batch, where it begins there, and how long it is there."""

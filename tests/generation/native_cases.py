@@ -67,6 +67,11 @@ REFUSED = {
     "buckets": 2,
     "rounds": 2,
     "attention_seed": 1,
+    "experts": 4,
+    "chosen": 1,
+    "expert": "gelu",
+    "gate": "all",
+    "balance": 0.1,
 }
 RUNS_HERE = [name for name, (_, needed, _) in PATHS.items() if needed <= processor_features()]
 

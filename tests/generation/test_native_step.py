@@ -82,6 +82,7 @@ def test_every_option_is_compared_or_refused():
         ({"attention": "bigbird", "block": 8}, "bigbird"),
         ({"attention": "lsh"}, "lsh"),
         ({"weights": "entmax"}, "entmax"),
+        ({"mlp": "experts"}, "experts"),
         ({"bias": "relative", "position": "none"}, "relative"),
         ({"dim": 4096, "heads": 2}, "1024 channels"),
     ],
@@ -96,9 +97,9 @@ def test_what_it_has_not_is_said(options, word):
 def test_an_option_that_came_later_is_refused_unless_it_is_left_out():
     from dataclasses import make_dataclass
 
-    Later = make_dataclass("Later", [("experts", int, 0)], bases=(DecoderConfig,), frozen=True, kw_only=True)
+    Later = make_dataclass("Later", [("mirrors", int, 0)], bases=(DecoderConfig,), frozen=True, kw_only=True)
     assert why_not(Later(vocab=8)) is None
-    assert "experts=4" in why_not(Later(vocab=8, experts=4))
+    assert "mirrors=4" in why_not(Later(vocab=8, mirrors=4))
     assert "LSTM" in why_not(type("LSTMConfig", (), {})())
 
 

@@ -66,7 +66,7 @@ def test_the_bug_is_caught_and_found(planted):
 def test_there_are_many_of_every_kind():
     assert len({bug.name for bug in BUGS}) == len(BUGS) >= 36
     assert {bug.law for bug in BUGS} == {
-        "permutation", "shift", "rotation", "reflection", "scaling", "translation", "relabelling", "edge_order",
+        "permutation", "shift", "rotation", "reflection", "scaling", "translation", "relabelling", "edge_order", "gauge",
         "reordering", "padding",
         "padding in training", "neighbours", "causality", "cache", "determinism", "precision", "reach",
     }  # fmt: skip

@@ -21,7 +21,7 @@ from regard.nn.drop_path import draw_rows, draw_rows_of
 from regard.training.config import TrainConfig
 from regard.training.global_draws import GlobalDraws
 from regard.training.sharded import choose_parallel
-from tests.training.distributed_cases import CASES, train_case
+from tests.training.distributed_cases import CASES, train_case, write_cases
 
 
 def losses_of(run):
@@ -30,7 +30,9 @@ def losses_of(run):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("ranks")
+    made = tmp_path_factory.mktemp("ranks")
+    write_cases(made)
+    return made
 
 
 @pytest.fixture(scope="module")

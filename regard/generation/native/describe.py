@@ -89,6 +89,8 @@ def why_not(config: Any) -> str | None:
             return f"it has no {field.name}={getattr(config, field.name)!r}"
     if config.attention not in ("full", "window"):
         return f"it has no attention={config.attention}"
+    if config.mlp == "experts":
+        return "it has no mlp=experts"
     if config.weights != "softmax":
         return f"it has no weights={config.weights}"
     if config.bias == "relative":

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.nn.lags import carry_forward
-from regard.training.tasks import Count, call
+from regard.training.sums import Count, Sums, numbered
+from regard.training.tasks import call
 
 TIMES = 6  # that a window is looked at in an evaluation of gaps, each time with others
 
@@ -87,7 +88,7 @@ class FillIn:
 
     def hide_always(self, batches: Iterable[Batch]) -> Iterable[Batch]:
         """Each batch some times over, with other steps hidden; the same ones in every evaluation."""
-        for number, batch in enumerate(batches):
+        for number, batch in numbered(batches):
             for again in range(TIMES):
                 seed = self.seed * 1_000_003 + TIMES * number + again
                 yield self.hide(batch, torch.Generator().manual_seed(seed))
@@ -125,13 +126,10 @@ def _measure(
     compare: object, quantiles: tuple[float, ...], model: nn.Module, batches: Iterable[Batch]
 ) -> dict[str, float]:
     """The loss, and the share of the truth between the lowest and the highest quantile."""
-    total = torch.zeros(3, dtype=torch.float64)
+    sums = Sums()
     for batch in batches:
         out, wanted, known = compare(model, batch)  # type: ignore[operator]
         inside = (wanted >= out[..., 0, :]) & (wanted <= out[..., -1, :]) & known
-        parts = (pinball(out, wanted, known, quantiles).sum(), inside.sum(), known.sum())
-        total += torch.stack([part.double().cpu() for part in parts])
-    if not total[2]:
-        return {}
-    loss, inside, _ = (total / total[2]).tolist()
-    return {"loss": loss, "in the band": inside}
+        lost = pinball(out, wanted, known, quantiles).sum()
+        sums.add(known.sum(), **{"loss": lost, "in the band": inside.sum()})
+    return sums.means()
