@@ -16,7 +16,6 @@ from regard.errors import RegardError
 from regard.generation.scheduler import Busy, Scheduler
 from regard.generation.writer import Writer
 from regard.serving.api_error import ApiError, error_json
-from regard.serving.asked import Reader, read_chat, read_completion
 from regard.serving.exchange import Exchange
 from regard.serving.guard import (
     TOO_SLOW,
@@ -29,6 +28,7 @@ from regard.serving.guard import (
 )
 from regard.serving.http import NEEDED, TooLarge, make_server, parse, read_body
 from regard.serving.replies import to_bytes
+from regard.serving.request_fields import Reader, read_chat, read_completion
 
 LARGEST = 4 * 2**20  # bytes of a request
 POLICY = "default-src 'none'"  # nothing here is a page

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.generation.request import Piece, Request, Token
 from regard.generation.writer import Writer
-from regard.serving.asked import Asked
+from regard.serving.request_fields import Asked
 
 DONE = b"data: [DONE]\n\n"
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError
-from regard.training.sums import Count, Numbered, numbered
+from regard.training.sums import Count, Numbered, number_batches
 from regard.training.tasks import Classify, NextToken
 
 SHARE = 1 / 6  # of the tokens is predicted, as in XLNet
@@ -54,7 +54,7 @@ class PermutedToken(Classify):
         return replace(batch, target=target, rank=rank, asked=asked)
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        seen = Numbered(list(numbered(batches)))
+        seen = Numbered(list(number_batches(batches)))
         found = super().measure(model, seen)
         if not found:
             return found

@@ -28,7 +28,7 @@ class Numbered:
         return (batch for _, batch in self.pairs)
 
 
-def numbered(batches: Iterable[Batch]) -> Iterable[tuple[int, Batch]]:
+def number_batches(batches: Iterable[Batch]) -> Iterable[tuple[int, Batch]]:
     """Batches with their numbers in the split: what an evaluation draws depends on these."""
     if isinstance(batches, Numbered):
         return batches.pairs

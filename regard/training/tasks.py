@@ -20,7 +20,7 @@ from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError, did_you_mean
 from regard.training.cross_entropy import cross_entropy
 from regard.training.scores import ScoreList, Scores
-from regard.training.sums import Count, Sums, numbered
+from regard.training.sums import Count, Sums, number_batches
 
 EXTRAS = (
     "real",
@@ -117,7 +117,7 @@ class Classify:
     def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
         """The numbers of each example."""
         found = ScoreList(self.best_by)
-        for number, batch in numbered(batches):
+        for number, batch in number_batches(batches):
             logits, target = self._ask(model, self._fixed(batch, number))
             found.add_classes(logits, target, self.cross_entropy)
         return found.scores()
@@ -135,7 +135,7 @@ class Classify:
     ) -> dict[str, float]:
         """Means over all batches, in one pass; predictions are counted in `confusion`."""
         sums = Sums()
-        for number, batch in numbered(batches):
+        for number, batch in number_batches(batches):
             logits, target = self._ask(model, self._fixed(batch, number))
             total, count = self._judged(logits, target)
             taken, asked = logits.argmax(-1), target != IGNORE

@@ -10,8 +10,8 @@ from hypothesis import strategies as some
 from regard.data.chat_template import PLAIN
 from regard.errors import RegardError
 from regard.serving import exchange
-from regard.serving.asked import LONGEST_STOP, MOST_STOPS, MOST_TEXTS, NEUTRAL
 from regard.serving.openai import LARGEST
+from regard.serving.request_fields import LONGEST_STOP, MOST_STOPS, MOST_TEXTS, NEUTRAL
 from tests.serving.asking import AUTHORIZED, KEY, NAME, ask, check_answer, echo_server, events
 
 WAYS = ("/v1/completions", "/v1/chat/completions")

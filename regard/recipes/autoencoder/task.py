@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch
 from regard.models.objective import ACTIVE, weighted_bound
 from regard.recipes.autoencoder.dataset import Binarise
-from regard.training.sums import Count, add_up, numbered
+from regard.training.sums import Count, add_up, number_batches
 
 SEED = 20_000  # of what is drawn in evaluations: the same every time
 WHITE = 255
@@ -52,7 +52,7 @@ class Reconstruct:
     @torch.no_grad()
     def measure(self, model: Any, batches: Iterable[Batch]) -> dict[str, float]:
         sums = BoundSums(model)
-        for number, batch in numbered(batches):
+        for number, batch in number_batches(batches):
             draw = torch.Generator().manual_seed(SEED + number)
             sums.add(to_numbers(batch.tokens, self.binarise, draw), draw)
         sums.add_up()

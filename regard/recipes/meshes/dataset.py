@@ -203,7 +203,7 @@ def join_meshes(meshes: Sequence[Mesh], target: Sequence[Array], each: bool = Fa
     """Several meshes as one, side by side."""
     sizes = np.array([len(mesh.points) for mesh in meshes])
     starts = np.concatenate(([0], np.cumsum(sizes[:-1])))
-    points = np.concatenate([centred(mesh.points) for mesh in meshes])
+    points = np.concatenate([centre(mesh.points) for mesh in meshes])
     faces = np.concatenate([mesh.faces + start for mesh, start in zip(meshes, starts, strict=True)])
     joined = np.concatenate(target) if each else np.stack(target)
     return Batch(
@@ -214,7 +214,7 @@ def join_meshes(meshes: Sequence[Mesh], target: Sequence[Array], each: bool = Fa
     )
 
 
-def centred(points: Array) -> Array:
+def centre(points: Array) -> Array:
     """Points about the origin, in float32: far away from it, digits would be lost.   n 3"""
     found: Array = (points - points.mean(0)).astype(np.float32)
     return found

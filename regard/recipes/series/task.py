@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.nn.lags import carry_forward
-from regard.training.sums import Count, Sums, numbered
+from regard.training.sums import Count, Sums, number_batches
 from regard.training.tasks import call
 
 TIMES = 6  # that a window is looked at in an evaluation of gaps, each time with others
@@ -88,7 +88,7 @@ class FillIn:
 
     def hide_always(self, batches: Iterable[Batch]) -> Iterable[Batch]:
         """Each batch some times over, with other steps hidden; the same ones in every evaluation."""
-        for number, batch in numbered(batches):
+        for number, batch in number_batches(batches):
             for again in range(TIMES):
                 seed = self.seed * 1_000_003 + TIMES * number + again
                 yield self.hide(batch, torch.Generator().manual_seed(seed))
