@@ -99,7 +99,9 @@ def _example(writer: Writer) -> dict[str, Any]:
 def check_key(key: str) -> str:
     """Raise unless it can travel in a header, and is no word that is soon guessed."""
     if len(key) < 8 or not key.isascii() or not key.isprintable() or " " in key:
-        raise RegardError("a key has 8 or more ASCII characters and no spaces; leave it out, and one is made")
+        raise RegardError(
+            "a key (REGARD_KEY) has 8 or more ASCII characters and no spaces; leave it out, and one is made"
+        )
     return key
 
 

@@ -21,7 +21,7 @@ class PredictOptions:
     NAME (of images --data.image, of sets --data.id and --data.target) name others. A run of translation takes
     a text, a text file (each line is a sentence) or a table, and has options of its own: --beams 5, --n-best 1,
     --length-penalty 1.0 and --ensemble RUN,RUN. A run of an autoencoder gives inputs back, and writes their codes
-    with --codes codes.npz.
+    with --codes codes.npz. A run of series forecasts --horizon 24 steps.
 
     exit code: 0 every input has a prediction, 1 some inputs could not be read (stderr names them), 2 no input
     could be read, or the command is wrong

@@ -24,6 +24,9 @@ def tokenize(words: list[str]) -> int:
             "--help"
         )
 
+    from regard.cli.console import progress_printer
+
+    print(recipe.write_shards(chosen, progress_printer()))
     return 0
 
 

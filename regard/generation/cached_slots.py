@@ -78,7 +78,7 @@ class CachedSlots(SlotBooks):
         if model.stack.approximation is not None:
             raise RegardError(
                 f"attention={model.config.attention} keeps sums over a whole text, of which no beginning can be "
-                "taken back, so it cannot go on with several texts at once; use regard generate"
+                "taken back, so it cannot go on with several texts at once; give one at a time to regard generate --prompt"
             )
         super().__init__(model, count, capacity, model.config.vocab)
         self.caches = Caches(SlotCache(count, capacity) for _ in model.stack.blocks)

@@ -27,6 +27,9 @@ from regard.training.tasks import call
 TOGETHER = 64  # series that are classified at once
 
 
+OTHER = 0.1  # of a step: rows that are this much closer or farther than in training
+
+
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions:
     """What is asked of series."""
@@ -53,7 +56,21 @@ def read_file(run: Run, path: str | None) -> SeriesFile:
             f"{path} has {len(file.channels)} channels ({', '.join(file.channels[:5])}), and the model was trained on "
             f"{len(info.channels)}: {', '.join(info.channels[:5])}"
         )
-    return file
+    return replace(file, notes=(*file.notes, *_other_pace(file)))
+
+
+def _other_pace(file: SeriesFile) -> tuple[str, ...]:
+    """A note if most steps are not as long as those of the training, which are 1."""
+    apart = np.concatenate([np.diff(each.times) for each in file.series])
+    if not len(apart):
+        return ()
+    pace = float(np.median(apart))
+    if abs(pace - 1) < OTHER:
+        return ()
+    return (
+        f"rows of {file.path} are {pace:.3g} times a {file.clock.word} apart, and the model learned from steps of one "
+        f"{file.clock.word}: forecasts are for those, and may be far off",
+    )
 
 
 def _in_rows(info: SeriesInfo) -> bool:

@@ -86,7 +86,7 @@ def test_a_changed_value_changes_the_forecast_of_a_served_page(browser, live):
         value.press("Enter")
         shown.get_by_role("button", name="take back the change").wait_for()
         assert shown.locator(".series-curve").first.inner_html() != before
-        assert "as you changed it 60" in said(shown)
+        eventually(shown, lambda: "as you changed it 60" in said(shown), True)
         shown.get_by_role("button", name="take back the change").click()
         eventually(shown, lambda: shown.get_by_role("button", name="take back the change").count(), 0)
         slider = shown.get_by_label("forecast after")

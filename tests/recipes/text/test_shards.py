@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import regard
+from regard.cli.main import main
 from regard.errors import RegardError
 from regard.recipes.text.dataset import TextConfig, encode_corpus, make_shards
 from regard.recipes.text.shards import ShardedIds, ShardOptions, open_shards
@@ -82,3 +83,20 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "a.txt").write_text("abc")
     with pytest.raises(RegardError, match="not empty"):
         make_shards(options(tmp_path / "a.txt", tmp_path / "out"), cache=tmp_path / "cache")
+
+
+def test_the_command_makes_shards_that_a_run_learns_from(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.txt").write_text("to be or not to be\n" * 400)
+    assert main(["tokenize", "--data", "my.txt", "--out", "shards", "--workers", "1"]) == 0
+    assert "shards" in capsys.readouterr().out
+    assert len(open_shards(str(tmp_path / "shards"))[0]) == 7600
+    assert main(["tokenize", "--data", "gone.txt", "--out", "others"]) == 2
+    assert "gone.txt" in capsys.readouterr().err
+    small = ["--model.dim", "16", "--model.heads", "2", "--model.depth", "1", "--data.context", "16"]
+    assert (
+        main(
+            ["train", "text", "--data", "shards", "--out", "run", "--train.steps", "2", "--no-report", *small]
+        )
+        == 0
+    )
