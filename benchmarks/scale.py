@@ -201,48 +201,89 @@ def pause(folder: Path) -> dict[str, Any]:
     return found
 
 
+MANNERS = {
+    "at any time": [],
+    "in a checkpoint": [],
+    "sharded, checkpoints beside": ["--train.parallel", "fsdp", "--train.save_beside"],
+}  # how processes are killed, in turns, and what is special about the run
+
+
 def kills(folder: Path, count: int, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Kill a random rank at a random moment; the run must end as one that was never killed."""
-    options = [
-        *SMALL,
-        *FLOAT32,
-        "--train.steps",
-        "80",
-        "--train.save_every",
-        "4",
-        "--train.evaluate_every",
-        "20",
-        *two(),
-    ]
-    whole = steps_of(train(folder, "whole", options))
-    weights = (folder / "whole/model.safetensors").read_bytes()
-    found = before or {"kills": 0, "differ": 0, "lost or twice": 0, "back": []}
-    draw = random.Random(found["kills"])
-    for number in range(count):
+    """Kill a random rank, in three manners; the run must end as one that was never killed."""
+    options = [*KINDS["text"], *FLOAT32, "--train.steps", "160", "--train.save_every", "4"]
+    options += ["--train.evaluate_every", "40", *two()]
+    whole = {}
+    for manner, more in MANNERS.items():
+        name = manner.replace(" ", "-")
+        began = time.time()
+        train(folder, name, options + more)
+        whole[manner] = (folder / name, time.time() - began)
+    found = before or {
+        manner: {"kills": 0, "differ": 0, "lost or twice": 0, "failed": 0, "back": []} for manner in MANNERS
+    }
+    draw = random.Random(sum(each["kills"] for each in found.values()))
+    for number, manner in zip(range(count), itertools.cycle(MANNERS)):
+        row, (model, seconds) = found[manner], whole[manner]
         name = f"killed{number}"
-        process = start(folder, name, options)
-        while len(workers(name)) < 2 or not (folder / name / "metrics.jsonl").exists():
-            time.sleep(0.05)
-        time.sleep(draw.uniform(0, 6))
-        pids = workers(name)
-        if not pids or process.poll() is not None:
-            continue
-        os.kill(draw.choice(pids), signal.SIGKILL)
-        killed = time.time()
-        lines = (folder / name / "metrics.jsonl").stat().st_mtime
-        while process.poll() is None and (folder / name / "metrics.jsonl").stat().st_mtime <= max(
-            lines, killed + 0.5
-        ):
-            time.sleep(0.05)
-        found["back"].append(round(time.time() - killed, 2))
-        process.wait()
-        steps = steps_of(metrics(folder / name))
-        found["kills"] += 1
-        found["lost or twice"] += [each["step"] for each in steps] != [each["step"] for each in whole]
-        same = [each["loss"] for each in steps] == [each["loss"] for each in whole]
-        found["differ"] += not (same and (folder / name / "model.safetensors").read_bytes() == weights)
-        print(json.dumps(found))
+        process = start(folder, name, options + MANNERS[manner])
+        back = kill_one(process, folder / name, draw, seconds, inside=manner == "in a checkpoint")
+        if back is None:
+            continue  # it had ended before
+        row["kills"] += 1
+        row["back"].append(round(back, 2))
+        row["failed"] += process.wait() != 0
+        steps, expected = (steps_of(metrics(each)) for each in (folder / name, model))
+        row["lost or twice"] += [each["step"] for each in steps] != [each["step"] for each in expected]
+        same = [each["loss"] for each in steps] == [each["loss"] for each in expected]
+        weights = [(each / "model.safetensors").read_bytes() for each in (folder / name, model)]
+        row["differ"] += not (same and weights[0] == weights[1])
+        print(manner, json.dumps(row), flush=True)
     return found
+
+
+def kill_one(
+    process: subprocess.Popen[str], run: Path, draw: random.Random, seconds: float, inside: bool
+) -> float | None:
+    """Kill a rank; returns the seconds until a new step is written down, None if the training had ended before.
+    seconds: of the whole training; inside: while a checkpoint is written, that latest.json does not name yet"""
+    while len(workers(run.name)) < 2 and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(draw.uniform(0, 0.9 * seconds))
+    while inside and process.poll() is None and not unnamed_checkpoint(run):
+        pass
+    pids = workers(run.name)
+    if len(pids) < 2:
+        process.wait()
+        return None
+    os.kill(draw.choice(pids), signal.SIGKILL)
+    killed = time.monotonic()
+    while process.poll() is None and not set(workers(run.name)) - set(pids):
+        time.sleep(0.02)
+    fewest = count_lines(run)
+    while process.poll() is None:
+        lines = count_lines(run)
+        if lines > fewest:
+            break
+        fewest = min(fewest, lines)  # those after the checkpoint are cut off
+        time.sleep(0.02)
+    return time.monotonic() - killed
+
+
+def unnamed_checkpoint(run: Path) -> bool:
+    """Is there a folder of a checkpoint that latest.json does not name?"""
+    try:
+        folders = [int(each.name) for each in (run / "state").iterdir() if each.name.isdecimal()]
+        latest = json.loads((run / "state/latest.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return max(folders, default=0) > latest["step"]
+
+
+def count_lines(run: Path) -> int:
+    try:
+        return (run / "metrics.jsonl").read_bytes().count(b"\n")
+    except OSError:
+        return 0
 
 
 def traffic(folder: Path) -> dict[str, Any]:

@@ -23,22 +23,24 @@ from regard.data.batch import Batch, Source
 from regard.data.slices import Slice, check_sliceable, slice_batch
 from regard.errors import RegardError
 from regard.nn.moe import find_experts
+from regard.training import optimisers
 from regard.training.checkpoint import Checkpoint
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
 from regard.training.global_draws import GlobalDraws
 from regard.training.ranks import Ranks, choose_device
 from regard.training.recompute import recomputing
+from regard.training.shared_muon import SharedMuon
 from regard.training.step import Stepper, seed_all, step_seed
 from regard.training.stop import Stopped
 from regard.training.sums import Numbered, Numbers, summing_over_ranks
 from regard.training.sync_batch_norm import SyncedNorms
+from regard.training.table_gradients import TableGradients
 from regard.training.tasks import Task, as_task
 from regard.training.threads import use_threads
 
-END, GRADIENTS, MOVE, EVALUATE, SPREAD, GATHER, FINITE, SAVE, FULL, LOAD, COPY = range(
-    11
-)  # what rank 0 may tell the others to do
+# what rank 0 may tell the others to do
+END, GRADIENTS, MOVE, EVALUATE, SPREAD, GATHER, FINITE, SAVE, FULL, LOAD, COPY = range(11)
 
 
 class LossOf(nn.Module):
@@ -70,16 +72,26 @@ class DistributedStepper(Stepper):
         self.norms = SyncedNorms(self.model)
         self.same_draws = self.device.type == "cpu" and not config.compile
         self._spread_due = True
+        self.tables: TableGradients | None = None
         self.loss_of: nn.Module = self._wrap()
 
+    def make_optimiser(self) -> optimisers.Optimiser:
+        return optimisers.make(self.model, self.config, muon=SharedMuon)
+
     def _wrap(self) -> nn.Module:
+        loss_of = LossOf(self.model, self.task)
+        if self.device.type == "cpu":
+            # (GPUs would wait to learn which rows changed, and a sum of whole tables hides behind the backward pass)
+            self.tables = TableGradients(self.model, self.ranks)
+            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
+                loss_of, [f"model.{name}" for name in self.tables.tables]
+            )
         devices = [self.device.index or 0] if self.device.type == "cuda" else None
         with self.ranks.noticing(), warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", FutureWarning
-            )  # (broadcast_buffers has a new name, since torch 2.13)
+            # (broadcast_buffers has a new name, since torch 2.13)
+            warnings.simplefilter("ignore", FutureWarning)
             return DistributedDataParallel(
-                LossOf(self.model, self.task),
+                loss_of,
                 device_ids=devices,
                 broadcast_buffers=False,
                 find_unused_parameters=True,
@@ -151,10 +163,12 @@ class DistributedStepper(Stepper):
             with self._without_sync() if not last else nullcontext(), self._drawing(mine, step):
                 sums.append(self._backward(mine, sums))
             size += whole.size
+        if self.tables is not None:
+            self.tables.average()
         total = sum(sums[1:], sums[0])
         if count > 1:
             torch._foreach_mul_(
-                self.optimiser.gradients(), float(_above_zero(sums[0][1]) / _above_zero(total[1]))
+                self.optimiser.gradients(), (_above_zero(sums[0][1]) / _above_zero(total[1])).float()
             )
         return (total[0] / _above_zero(total[1])).float(), size
 
@@ -165,8 +179,7 @@ class DistributedStepper(Stepper):
         with self.precision():
             loss, weight = self.loss_of(batch)
         weight = torch.as_tensor(weight, device=loss.device) * float(mine.counts)
-        found = torch.stack((loss.detach().double() * weight, weight.double())).cpu()
-        found = self.ranks.sum(found)
+        found = self.ranks.sum(torch.stack((loss.detach().double() * weight, weight.double())))
         first = before[0] if before else found
         scale = weight * (self.ranks.world / _above_zero(first[1]))  # DistributedDataParallel takes the mean
         with self.ranks.noticing():

@@ -3,8 +3,8 @@ learned at the same speed."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -88,20 +88,49 @@ class Muon(Rule):
         torch._foreach_lerp_(state["momentum"], gradients, 1 - self.momentum)
         updates = torch._foreach_lerp(gradients, state["momentum"], self.momentum)
         torch._foreach_mul_(parameters, 1 - lr * self.weight_decay)
-        shapes: dict[tuple[Any, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        self.add_orthogonal(self._group(parameters, updates), lr)
+
+    def add_orthogonal(self, groups: list[Group], lr: float) -> None:
+        """Orthogonalise the updates and add them to their parameters."""
+        for group in groups:
+            group.add(orthogonalise(group.stack()), lr)
+
+    def _group(self, parameters: list[Tensor], updates: Sequence[Tensor]) -> list[Group]:
+        """Parameters and their updates by the shape of their matrices."""
+        groups: dict[tuple[Any, ...], Group] = {}
         for parameter, update in zip(parameters, updates, strict=True):
             parts = self.stacked.get(id(parameter), 1)
             m, n = matrix_shape(parameter, parts)
-            shapes[m, n, parameter.dtype, parameter.device].append((parameter, update.reshape(parts, m, n)))
-        for (m, n, dtype, device), pairs in shapes.items():
-            stack = torch.cat([update for _, update in pairs]).to(working_dtype(dtype, device))  # k m n
-            made = orthogonalise(stack).to(dtype).split([len(update) for _, update in pairs])
-            changes = [
-                each.reshape(parameter.shape) for (parameter, _), each in zip(pairs, made, strict=True)
-            ]
-            torch._foreach_add_(
-                [parameter for parameter, _ in pairs], changes, alpha=-lr * max(1.0, m / n) ** 0.5
-            )
+            group = groups.setdefault((m, n, parameter.dtype, parameter.device), Group(m, n))
+            group.parameters.append(parameter)
+            group.updates.append(update.reshape(parts, m, n))
+        return list(groups.values())
+
+
+@dataclass
+class Group:
+    """Parameters whose matrices have the same shape, and their updates."""
+
+    m: int
+    n: int
+    parameters: list[Tensor] = field(default_factory=list)
+    updates: list[Tensor] = field(default_factory=list)  # parts m n each
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which they are multiplied."""
+        return working_dtype(self.parameters[0].dtype, self.parameters[0].device)
+
+    def stack(self) -> Tensor:
+        """All updates.   k m n"""
+        return torch.cat(self.updates).to(self.dtype)
+
+    def add(self, made: Tensor, lr: float) -> None:
+        """Move the parameters by their orthogonalised updates.   k m n"""
+        parts = made.to(self.parameters[0].dtype).split([len(update) for update in self.updates])
+        pairs = zip(self.parameters, parts, strict=True)
+        changes = [each.reshape(parameter.shape) for parameter, each in pairs]
+        torch._foreach_add_(self.parameters, changes, alpha=-lr * max(1.0, self.m / self.n) ** 0.5)
 
 
 def matrix_shape(parameter: Tensor, parts: int) -> tuple[int, int]:
