@@ -15,9 +15,10 @@ from regard.api import together
 from regard.api.finish import finish_run
 from regard.api.python_words import speak_python
 from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
-from regard.data.batch import Source, TensorSource
+from regard.data.batch import Source
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
+from regard.data.tensor_source import TensorSource
 from regard.errors import RegardError
 from regard.look import report as reports
 from regard.look.plot import curves

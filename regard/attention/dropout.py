@@ -35,7 +35,11 @@ def apply_dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
 
 
 def draw_kept(
-    x: Tensor, share: float, whole: Sequence[int] | None = None, within: tuple[int, int] = (0, 0)
+    x: Tensor,
+    share: float,
+    whole: Sequence[int] | None = None,
+    within: tuple[int, int] = (0, 0),
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """x_i·z_i/k. whole: z is drawn in this shape, and x lies in it from a place on along an axis, `within`"""
     kept = min(max(round(STEPS * (1.0 - share)), 1), STEPS)
@@ -43,7 +47,7 @@ def draw_kept(
     count = shape.numel()
     draws = (
         torch.empty((count + 3) // 4, dtype=torch.int64)
-        .random_(-(2**63), None)
+        .random_(-(2**63), None, generator=generator)
         .view(torch.int16)[:count]
         .view(shape)
     )

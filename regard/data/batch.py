@@ -11,7 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, default_collate
 
 from regard.data.array import Array
 from regard.errors import RegardError
@@ -78,7 +77,11 @@ class Batch:
 @runtime_checkable
 class Source(Protocol):
     """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but
-    the step. A source whose batches cannot be cut into rows for several processes says why in `whole`."""
+    the step.
+
+    For several processes: a source whose batches cannot be cut into rows says why in `whole`; one that can read some
+    rows of a batch without the others has `slice(step, part, parts)` (slices.py).
+    """
 
     def batch(self, step: int) -> Batch:
         """The training batch of step 0, 1, 2, ..."""
@@ -87,34 +90,6 @@ class Source(Protocol):
     def validation(self) -> Iterator[Batch]:
         """The whole validation split, in the same order every time."""
         ...
-
-
-class TensorSource(Source):
-    """Rows of a pair of tensors (tokens, target), or of any torch Dataset of such pairs, in shuffled batches.
-
-    `validation` is the share of rows, drawn by the seed, that training never sees; or a pair or Dataset of
-    its own. An epoch is one order of the rows, drawn by (seed, epoch); the rows left over when they do not
-    fill a batch differ from epoch to epoch. A third tensor, bool b n, is `real`.
-    """
-
-    def __init__(self, data: Any, batch: int = 32, seed: int = 0, validation: Any = 0.1) -> None:
-        self._data = self._held_data = _rows(data)
-        rows = np.arange(_length(self._data))
-        if isinstance(validation, int | float):
-            count = held_out(len(rows), validation)
-            order = generator(seed, 0).permutation(rows)
-            self._held, rows = np.sort(order[:count]), np.sort(order[count:])
-        else:
-            self._held_data = _rows(validation)
-            self._held = np.arange(_length(self._held_data))
-        self._epochs = Epochs(rows, batch, seed)
-
-    def batch(self, step: int) -> Batch:
-        return _take(self._data, self._epochs.rows(step))
-
-    def validation(self) -> Iterator[Batch]:
-        for start in range(0, len(self._held), self._epochs.batch):
-            yield _take(self._held_data, self._held[start : start + self._epochs.batch])
 
 
 # ── what sources share
@@ -190,54 +165,3 @@ def pad_rows(rows: Sequence[Array], context: int | None = None) -> tuple[Tensor,
     tokens = np.zeros(real.shape, dtype=np.int64)
     tokens[real] = np.concatenate(rows) if rows else 0
     return torch.from_numpy(tokens), None if real.all() else torch.from_numpy(real)
-
-
-def _rows(data: Any) -> Any:
-    if isinstance(data, Dataset):
-        return data
-    if not (
-        isinstance(data, tuple | list)
-        and len(data) in (2, 3)
-        and all(isinstance(each, Tensor) for each in data)
-    ):
-        raise RegardError(
-            "data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got "
-            f"{_say(data)}"
-        )
-    counts = [len(each) if each.dim() else 0 for each in data]
-    if len(set(counts)) > 1:
-        raise RegardError(
-            f"the tensors must have the same number of rows, got {' and '.join(map(str, counts))}"
-        )
-    return tuple(data)
-
-
-def _length(data: Any) -> int:
-    try:
-        if isinstance(data, tuple):
-            count = len(data[0])
-        else:
-            count = len(data)
-    except TypeError as error:
-        raise RegardError(
-            f"{type(data).__name__} has no __len__, so its number of rows is unknown; give a Dataset with "
-            "__len__"
-        ) from error
-    if count == 0:
-        raise RegardError("the data has no rows; give at least one")
-    return count
-
-
-def _take(data: Any, rows: Array) -> Batch:
-    if isinstance(data, tuple):
-        return Batch(*(each[torch.from_numpy(rows)] for each in data))
-    items = [data[int(row)] for row in rows]
-    if not (isinstance(items[0], tuple | list) and len(items[0]) in (2, 3)):
-        raise RegardError(f"each row of the Dataset must be a pair (tokens, target), got {_say(items[0])}")
-    return Batch(*default_collate([tuple(item) for item in items]))
-
-
-def _say(data: Any) -> str:
-    if isinstance(data, tuple | list):
-        return f"{type(data).__name__} of {len(data)}"
-    return type(data).__name__

@@ -5,7 +5,9 @@ A slice keeps the padding of the whole batch, so that the slices, put together a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +34,7 @@ class Slice:
     counts: bool  # False: this process has no row of its own, and works on the first one for nothing
     # an axis of this size here begins at this place of an axis of this size in the whole batch
     axes: dict[int, tuple[int, int]]
+    size: int  # of the whole batch, see Batch.size
 
 
 def check_sliceable(source: Source) -> None:
@@ -41,24 +44,41 @@ def check_sliceable(source: Source) -> None:
         raise RegardError(f"several processes cannot share the work here: {reason}; train with one process")
 
 
-def slice_rows(rows: int, part: int, parts: int) -> tuple[int, int]:
-    """First and last + 1 of the rows of a part: sizes differ by one at most."""
-    return rows * part // parts, rows * (part + 1) // parts
+def slice_rows(rows: int, part: int, parts: int) -> tuple[int, int, bool]:
+    """First and last + 1 of the rows of a part, and whether they count; sizes differ by one at most. A part for which
+    there is no row gets the first one, which does not count."""
+    first, last = rows * part // parts, rows * (part + 1) // parts
+    if first < last:
+        return first, last, True
+    return 0, 1, False
+
+
+def read_slice(source: Source, step: int, part: int, parts: int) -> Slice:
+    """The slice of a step's batch for this part, of so many. A source that can reads these rows alone."""
+    own: Callable[[int, int, int], Slice] | None = getattr(source, "slice", None)
+    if own is None:
+        return slice_batch(source.batch(step), part, parts)
+    return own(step, part, parts)
+
+
+def take_slice(take: Callable[[int, int], Batch], rows: int, part: int, parts: int) -> Slice:
+    """The slice of a batch of so many rows without padding. take: the batch of rows first … last − 1"""
+    first, last, counts = slice_rows(rows, part, parts)
+    found = take(first, last)
+    axes = {last - first: (first, rows)}
+    return Slice(found, counts, axes, size=found.size * rows // (last - first))
 
 
 def slice_batch(batch: Batch, part: int, parts: int) -> Slice:
     """The slice of this part, of so many."""
-    rows = batch.graphs if batch.of is not None else len(batch.tokens)
-    if rows is None or (batch.edges is not None and batch.of is None):
+    if batch.of is None and not batch.has_rows:
         raise RegardError(
             "a batch that is one graph or surface cannot be cut into rows for several processes; train with one process"
         )
-    first, last = slice_rows(rows, part, parts)
-    counts = first < last
-    if not counts:
-        first, last = 0, 1
     if batch.of is not None:
-        return _slice_graphs(batch, batch.of, first, last, counts)
+        return _slice_graphs(batch, batch.of, part, parts)
+    rows = len(batch.tokens)
+    first, last, counts = slice_rows(rows, part, parts)
     parts_of = {name: getattr(batch, name) for name in BY_ROW}
     cut = {name: x[first:last] for name, x in parts_of.items() if x is not None}
     if batch.where is not None and batch.where.dim() > 1:
@@ -69,32 +89,31 @@ def slice_batch(batch: Batch, part: int, parts: int) -> Slice:
             int(x.sum()) for x in (batch.real[:first], batch.real[first:last], batch.real)
         )
         axes = {within: (before, total)} | axes
-    return Slice(replace(batch, **cut), counts, axes)
+    return Slice(replace(batch, **cut), counts, axes, batch.size)
 
 
-def _slice_graphs(batch: Batch, of: Tensor, first: int, last: int, counts: bool) -> Slice:
-    """Graphs first … last − 1, with their nodes and edges. Nodes lie in the order of their graphs."""
+def _slice_graphs(batch: Batch, of: Tensor, part: int, parts: int) -> Slice:
+    """Some graphs or meshes of a batch, with their nodes and edges or faces. Nodes lie in the order of their graphs."""
+    graphs = int(of.max()) + 1 if batch.graphs is None else batch.graphs
+    first, last, counts = slice_rows(graphs, part, parts)
     bounds = torch.searchsorted(of.contiguous(), torch.tensor([first, last]))
     begin, end = (int(each) for each in bounds)
-    edges: Tensor = batch.edges
-    own = (edges[1] >= begin) & (edges[1] < end)
-    if batch.target.shape[:1] == batch.tokens.shape[:1] and len(batch.target) != batch.graphs:
+    if batch.target.shape[:1] == batch.tokens.shape[:1] and len(batch.target) != graphs:
         target = batch.target[begin:end]
     else:
         target = batch.target[first:last]
-    cut = replace(
-        batch,
-        tokens=batch.tokens[begin:end],
-        target=target,
-        edges=edges[:, own] - begin,
-        of=of[begin:end] - first,
-        graphs=last - first,
-        edge_features=None if batch.edge_features is None else batch.edge_features[own],
-    )
-    earlier = int((edges[1] < begin).sum())
-    axes = {
-        int(own.sum()): (earlier, edges.shape[1]),
-        end - begin: (begin, len(of)),
-        last - first: (first, batch.graphs or 0),
-    }
-    return Slice(cut, counts, axes)
+    axes = {end - begin: (begin, len(of)), last - first: (first, graphs)}
+    cut: dict[str, Any] = {}
+    for name in ("edges", "faces"):
+        corners: Tensor | None = getattr(batch, name)
+        if corners is None:
+            continue
+        own = (corners[1] >= begin) & (corners[1] < end)
+        cut[name] = corners[:, own] - begin
+        axes = {int(own.sum()): (int((corners[1] < begin).sum()), corners.shape[1])} | axes
+        if name == "edges" and batch.edge_features is not None:
+            cut["edge_features"] = batch.edge_features[own]
+    if batch.graphs is not None:
+        cut["graphs"] = last - first
+    found = replace(batch, tokens=batch.tokens[begin:end], target=target, of=of[begin:end] - first, **cut)
+    return Slice(found, counts, axes, batch.size)

@@ -56,6 +56,19 @@ class Routing(NamedTuple):
         hits = self.hits().to(mean.dtype)
         return len(hits) * (hits / hits.sum().clamp(min=1) * mean).sum()
 
+    def tally(self) -> Tensor:
+        """How often each expert was chosen, and the number of real tokens: what slices of a batch add up.   e+1"""
+        tokens = self.scores[..., 0].numel() if self.real is None else self.real.sum()
+        return torch.cat((self.hits(), self.hits().new_tensor([int(tokens)])))
+
+    def balance_within(self, tally: Tensor) -> Tensor:
+        """The part of `balance` that these tokens have in a batch of which they are a slice. tally: of the batch"""
+        shares = self.scores.float().softmax(-1)
+        if self.real is not None:
+            shares = shares.masked_fill(~self.real[..., None], 0)
+        hits, tokens = tally[:-1].to(shares.dtype), tally[-1].clamp(min=1)
+        return len(hits) * (hits / hits.sum().clamp(min=1) * shares.flatten(0, -2).sum(0)).sum() / tokens
+
 
 class Router(nn.Linear):
     """A score for each expert: how well it suits a token.   ... d -> ... e, in float32 at least"""

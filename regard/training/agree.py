@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import to_dict
-from regard.data.batch import Source
+from regard.data.batch import Batch, Source
+from regard.data.slices import read_slice
 from regard.errors import RegardError
 from regard.training.config import TrainConfig
 from regard.training.ranks import Ranks
@@ -31,7 +32,7 @@ def check_agreement(
         "torch": str(torch.__version__),
         "code of regard": _hash_code(),
         "model": _hash_shapes(model),
-        "first batch": _hash_batch(source),
+        "first batch": _hash_batch(read_slice(source, 0, 0, ranks.world).batch),
     }
     everyone = ranks.gather(mine)
     for rank, theirs in enumerate(everyone):
@@ -77,8 +78,7 @@ def _hash_shapes(model: nn.Module) -> str:
     return hashlib.sha256(json.dumps(shapes, allow_nan=False).encode()).hexdigest()[:12]
 
 
-def _hash_batch(source: Source) -> str:
-    batch = source.batch(0)
+def _hash_batch(batch: Batch) -> str:
     found = hashlib.sha256()
     for x in (batch.tokens, batch.target, batch.real):
         if isinstance(x, Tensor):

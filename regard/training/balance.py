@@ -3,13 +3,14 @@ hears where their layers of experts send tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from regard.nn.moe import Experts, Routing, find_experts, hear_routes
+from regard.training.sums import Numbers
 
 BUSIEST = "busiest expert"  # the measure: its share of the tokens, as a multiple of an equal share
 
@@ -24,9 +25,9 @@ class Balance:
         self.counts: dict[str, Tensor] = {}  # of an evaluation: how often each expert of a layer was chosen
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Inside, every call is heard."""
-        with hear_routes(self.model, self._hear):
+    def listening(self, copy: nn.Module | None = None) -> Iterator[None]:
+        """Inside, every call is heard. copy: listen to this copy of the model instead"""
+        with hear_routes(self.model if copy is None else copy, self._hear):
             yield
 
     def _hear(self, name: str, layer: Experts, routing: Routing) -> None:
@@ -49,10 +50,24 @@ class Balance:
             return None
         return torch.stack(losses).sum()
 
-    def take_load(self) -> dict[str, list[float]]:
-        """The share of all choices that fell on each expert, by the name of the layer, since the last time."""
+    def take_part(self, add_up: Callable[[Tensor], Tensor], counts: bool) -> Tensor | None:
+        """The part that a slice of a batch has in the loss of `take_loss`. add_up: sums over the processes that have
+        the other slices; counts: False for a slice that is not one"""
+        heard, self.heard = self.heard, []
+        if not heard:
+            return None
+        tallies = [routing.tally() * int(counts) for _, routing in heard]
+        whole = add_up(torch.cat(tallies)).split([len(each) for each in tallies])
+        pairs = zip(heard, whole, strict=True)
+        parts = [weight * routing.balance_within(tally) for (weight, routing), tally in pairs]
+        return int(counts) * torch.stack(parts).sum()
+
+    def take_load(self, add_up: Callable[[Numbers], Numbers] = dict) -> dict[str, list[float]]:
+        """The share of all choices that fell on each expert, by the name of the layer, since the last time. add_up: sums
+        over processes"""
         counts, self.counts = self.counts, {}
-        return {name: (each / each.sum().clamp(min=1)).tolist() for name, each in counts.items()}
+        found = add_up({name: [float(hits) for hits in each] for name, each in counts.items()})
+        return {name: [hits / max(1.0, sum(each)) for hits in each] for name, each in found.items()}
 
 
 def busiest(load: dict[str, list[float]]) -> dict[str, float]:

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.data.batch import Batch, Source
-from regard.data.slices import Slice, check_sliceable, slice_batch
+from regard.data.slices import Slice, check_sliceable, read_slice
 from regard.errors import RegardError
-from regard.nn.moe import find_experts
 from regard.training import optimisers
+from regard.training.balance import busiest
 from regard.training.checkpoint import Checkpoint
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
@@ -66,7 +66,6 @@ class DistributedStepper(Stepper):
     ) -> None:
         check_sliceable(source)
         refuse_carried(task)
-        _refuse_experts(model)
         super().__init__(model, task, source, replace(config, device=choose_device(config.device, ranks)))
         self.ranks = ranks
         self.norms = SyncedNorms(self.model)
@@ -107,7 +106,7 @@ class DistributedStepper(Stepper):
 
     def move(self, step: int, done: float) -> None:
         self.ranks.tell((MOVE, step, done))
-        super().move(step, done)
+        self.own_move(step, done)
 
     def evaluate(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
         self.spread()
@@ -157,12 +156,11 @@ class DistributedStepper(Stepper):
         sums: list[Tensor] = []  # Σ loss·weight and Σ weight of each batch, over all ranks
         size = 0
         for number in range(step * count, (step + 1) * count):
-            whole = self.source.batch(number)
-            mine = slice_batch(whole, self.ranks.rank, self.ranks.world)
+            mine = read_slice(self.source, number, self.ranks.rank, self.ranks.world)
             last = number == (step + 1) * count - 1
             with self._without_sync() if not last else nullcontext(), self._drawing(mine, step):
                 sums.append(self._backward(mine, sums))
-            size += whole.size
+            size += mine.size
         if self.tables is not None:
             self.tables.average()
         total = sum(sums[1:], sums[0])
@@ -172,18 +170,27 @@ class DistributedStepper(Stepper):
             )
         return (total[0] / _above_zero(total[1])).float(), size
 
+    def own_move(self, step: int, done: float) -> None:
+        with self.ranks.noticing():
+            Stepper.move(self, step, done)
+
     def _backward(self, mine: Slice, before: list[Tensor]) -> Tensor:
         """Gradients of Σ loss·weight over all ranks, divided by the weight of the first batch."""
         self.norms.counts = mine.counts
         batch = mine.batch.to(self.device)
+        self.balance.begin()
         with self.precision():
             loss, weight = self.loss_of(batch)
+        balance = self.balance.take_part(self.ranks.sum, mine.counts)
         weight = torch.as_tensor(weight, device=loss.device) * float(mine.counts)
         found = self.ranks.sum(torch.stack((loss.detach().double() * weight, weight.double())))
         first = before[0] if before else found
-        scale = weight * (self.ranks.world / _above_zero(first[1]))  # DistributedDataParallel takes the mean
+        scale = self.ranks.world / _above_zero(first[1])  # DistributedDataParallel takes the mean
+        scaled = loss * (weight * scale).to(loss.device, loss.dtype)
+        if balance is not None:
+            scaled = scaled + balance * (found[1] * scale).to(loss.device, loss.dtype)
         with self.ranks.noticing():
-            (loss * scale.to(loss.device, loss.dtype)).backward()
+            scaled.backward()
         return found
 
     def _without_sync(self) -> AbstractContextManager[None]:
@@ -194,7 +201,11 @@ class DistributedStepper(Stepper):
         """Every rank measures some batches of the validation split; what they found is added up."""
         with summing_over_ranks(self._sum_numbers):
             try:
-                return self._with_judge(self.task.measure(self.model, self._own_batches(stride, check)))
+                self.balance.take_load()
+                found = self.task.measure(self.model, self._own_batches(stride, check))
+                if self.balance.present:
+                    self.load_of_experts = self.balance.take_load(self._sum_numbers)
+                return self._with_judge(found)
             except Stopped:
                 if self.ranks.leads:
                     self.ranks.gather(None)
@@ -212,7 +223,7 @@ class DistributedStepper(Stepper):
     def _with_judge(self, found: dict[str, float]) -> dict[str, float]:
         if not found or not self.ranks.leads:
             return found
-        return found | self.judge()
+        return found | busiest(self.load_of_experts) | self.judge()
 
     def _sum_numbers(self, mine: Numbers) -> dict[str, list[float]]:
         total: dict[str, list[float]] = {}
@@ -251,6 +262,7 @@ def follow(
     with ExitStack() as after, _unstoppable():
         stepper = make(model, as_task(task), source, config)
         assert isinstance(stepper, DistributedStepper)
+        after.enter_context(stepper.balance.listening())
         if config.recompute:
             after.enter_context(recomputing(model))
         if config.compile:
@@ -269,7 +281,7 @@ def follow(
                 stepper.release()
                 stepper.own_gradients(int(step))
             elif what == MOVE:
-                Stepper.move(stepper, int(step), done)
+                stepper.own_move(int(step), done)
             elif what == SPREAD:
                 stepper.own_spread()
             elif what == EVALUATE:
@@ -307,12 +319,3 @@ def _unstoppable() -> Iterator[None]:
 
 def _above_zero(count: Tensor) -> Tensor:
     return torch.where(count > 0, count, torch.ones_like(count))
-
-
-def _refuse_experts(model: nn.Module) -> None:
-    """The balance of experts counts the tokens of a whole batch, and a rank sees its slice."""
-    if find_experts(model):
-        raise RegardError(
-            "a model with experts is trained by one process: their balance counts the tokens of the whole batch; leave "
-            "--train.processes out, or take another --model.mlp"
-        )

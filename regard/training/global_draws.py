@@ -25,12 +25,16 @@ OWN = 1_000_003  # apart from the seeds of others
 
 
 class GlobalDraws(TorchFunctionMode):
-    """axes: where each axis of a slice lies in the whole batch, by its size here. A draw along no such axis is
-    the same for all (one number for the batch), or, for a shuffle within the batch, of this rank's own."""
+    """axes: where each axis of a slice lies in the whole batch, by its size here.
+
+    A draw along no such axis is the same for all (one number for the batch). Of this rank's own are a shuffle within
+    the batch, and dropout along no such axis: of rows that are sorted by their expert, say.
+    """
 
     def __init__(self, axes: Mapping[int, tuple[int, int]], seed: int) -> None:
         super().__init__()
-        self.axes, self.own = dict(axes), torch.Generator().manual_seed(seed * OWN % 2**63)
+        self.axes, self.seed = dict(axes), seed * OWN % 2**63
+        self.own = torch.Generator().manual_seed(self.seed)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -91,11 +95,16 @@ class GlobalDraws(TorchFunctionMode):
     def _drop(self, x: Tensor, share: float, training: bool = True) -> Tensor:
         place = self._place(x.shape)
         if place is None:
-            return apply_dropout(x, share, training)
+            return draw_kept(x, share, generator=self._branch())
         axis, first, total = place
         whole = [*x.shape]
         whole[axis] = total
         return draw_kept(x, share, whole, (axis, first))
+
+    def _branch(self) -> torch.Generator:
+        """A generator of this rank's own, at this moment: the same again where this is computed once more."""
+        moment = int(torch.randint(2**62, ()))  # the same on all ranks
+        return torch.Generator().manual_seed(moment ^ self.seed)
 
     def _drop_evenly(
         self, input: Tensor, p: float = 0.5, training: bool = True, train: Any = None, inplace: bool = False

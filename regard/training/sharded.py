@@ -131,7 +131,7 @@ class ShardedStepper(DistributedStepper):
     def own_judging(self) -> Iterator[None]:
         sharded, self.model = self.model, self.whole
         try:
-            with Stepper.judging(self):
+            with Stepper.judging(self), self.balance.listening(self.whole):
                 yield
         finally:
             self.model = sharded

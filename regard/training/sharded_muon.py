@@ -63,13 +63,13 @@ class ShardedMuon(Muon):
         shapes: dict[tuple[int, int], list[tuple[int, Tensor]]] = defaultdict(list)
         for i, update in gathered.items():
             parts = self._parts(whole[i])
-            matrices = update.reshape(parts, update.shape[0] // parts, -1)
-            shapes[matrices.shape[1], matrices.shape[2]].append((i, matrices))
+            m, n = matrix_shape(whole[i], parts)
+            shapes[m, n].append((i, update.reshape(parts, m, n)))
         made: dict[int, Tensor] = {}
         for pairs in shapes.values():
             stack = orthogonalise(torch.cat([each for _, each in pairs]))
-            for (i, each), result in zip(pairs, stack.split([len(x) for _, x in pairs]), strict=True):
-                made[i] = result.reshape(each.shape[0] * each.shape[1], -1)
+            for (i, _), result in zip(pairs, stack.split([len(x) for _, x in pairs]), strict=True):
+                made[i] = result.reshape(gathered[i].shape)
         return made
 
 

@@ -45,27 +45,22 @@ class TableGradients:
         if not tables:
             return
         rows = [_changed_rows(table) for table in tables]
-        counts = self._gather_counts([-1 if each is None else len(each) for each in rows])  # ranks tables
+        used = self._gather_numbers([int(table.grad is not None) for table in tables])  # ranks tables
+        counts = self._gather_numbers([len(each) for each in rows])
         few: list[int] = []
         for i, table in enumerate(tables):
-            if int(counts[:, i].max()) < 0:
-                continue  # nobody used it
+            if not used[:, i].any():
+                continue
             if table.grad is None:
                 table.grad = torch.zeros_like(table)
-            if int(counts[:, i].clamp(min=0).sum()) <= FEW * len(table):
+            if int(counts[:, i].sum()) <= FEW * len(table):
                 few.append(i)
             else:
                 self.ranks.sum(table.grad).div_(self.ranks.world)
-        empty = torch.empty(0, dtype=torch.long)
-        found = [empty if rows[i] is None else rows[i] for i in few]
-        self._exchange([tables[i] for i in few], found, counts[:, few].clamp(min=0))
+        self._exchange([tables[i] for i in few], [rows[i] for i in few], counts[:, few])
 
-    def _gather_counts(self, mine: list[int]) -> Tensor:
-        own = torch.tensor(mine)
-        everyone = own.new_empty(self.ranks.world, len(mine))
-        with self.ranks.noticing():
-            dist.all_gather(list(everyone), own)
-        return everyone
+    def _gather_numbers(self, mine: list[int]) -> Tensor:
+        return self._gather(torch.tensor(mine), len(mine))
 
     def _exchange(self, tables: Sequence[Tensor], rows: Sequence[Tensor], counts: Tensor) -> None:
         """Each rank's rows of all tables go to all others; everyone adds them in the order of ranks."""
@@ -75,7 +70,9 @@ class TableGradients:
             return
         places = self._gather(torch.cat(list(rows)), most_rows)
         gradients = [table.grad for table in tables if table.grad is not None]
-        values = [gradient[own].flatten() / self.ranks.world for gradient, own in zip(gradients, rows, strict=True)]
+        values = [
+            gradient[own].flatten() / self.ranks.world for gradient, own in zip(gradients, rows, strict=True)
+        ]
         numbers = self._gather(torch.cat(values), most_numbers)
         for gradient, own in zip(gradients, rows, strict=True):
             gradient[own] = 0
@@ -97,8 +94,8 @@ class TableGradients:
         return everyone
 
 
-def _changed_rows(table: Tensor) -> Tensor | None:
-    """The rows whose gradient is not 0; None: there is no gradient."""
+def _changed_rows(table: Tensor) -> Tensor:
+    """The rows whose gradient is not 0."""
     if table.grad is None:
-        return None
+        return torch.empty(0, dtype=torch.long)
     return ((table.grad.amax(1) != 0) | (table.grad.amin(1) != 0)).nonzero()[:, 0]

@@ -12,7 +12,7 @@ import regard
 from regard.api import generate, start, train
 from regard.api.predict import predict
 from regard.cli import main
-from regard.data.batch import TensorSource
+from regard.data.tensor_source import TensorSource
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.text import job as jobs

@@ -28,10 +28,13 @@ CASES = {
             "train.batch": 3,
         },
     ),
+    # a loss that counts where the tokens of the whole batch go; padding of texts does not count
+    "experts": (tiny_data.language, {"model.mlp": "experts", "model.balance": 0.5, "train.accumulate": 2}),
     "texts": (tiny_data.texts, {"model.dropout": 0.2}),
     "masked": (tiny_data.language, {"model.dropout": 0.2}),
     "sets": (tiny_data.set_table, {}),
     "graphs": (tiny_data.graphs, {"model.dropout": 0.3, "model.norm": "layernorm"}),
+    "meshes": (tiny_data.meshes, {}),
     "images": (tiny_data.images, {"data.augment.crop": 0.1, "train.accumulate": 2}),
     "codes": (tiny_data.images, {}),
 }

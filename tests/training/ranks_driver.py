@@ -24,25 +24,75 @@ def losses_of(run):
     return [each["loss"] for each in run.metrics() if "loss" in each]
 
 
-def sharded_muon_error():
-    """The largest difference of weights after a step of Muon on shards, and on whole matrices."""
+class Matrices(nn.Module):
+    """Matrices of several shapes, and experts, which are several matrices."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        shapes = [(5, 6), (7, 4), (5, 6), (3, 4, 6), (5, 6)]
+        self.all = nn.ParameterList(torch.randn(shape, dtype=torch.float64) for shape in shapes)
+
+    def step(self, rule):
+        found = dict(self.named_parameters())
+        rule(found, stacked={"all.3": 3}).step(0.1)
+
+
+def muon_errors():
+    """The largest difference of weights after a step of Muon by one process, and on shards, and shared."""
     from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import distribute_tensor
 
     from regard.training.sharded_muon import ShardedMuon
+    from regard.training.shared_muon import SharedMuon
 
-    def model():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(6, 5), nn.Linear(4, 7), nn.Linear(6, 5)).double()
-
-    plain, shards = model(), model()
+    plain, shards, shared = Matrices(), Matrices(), Matrices()
     fully_shard(shards)
-    for one, other in zip(plain.parameters(), shards.parameters(), strict=True):
+    for one, other, third in zip(plain.all, shards.all, shared.all, strict=True):
         one.grad = torch.randn_like(one)
-        other.grad = torch.distributed.tensor.distribute_tensor(one.grad, other.device_mesh, other.placements)
-    for rule, module in ((Muon, plain), (ShardedMuon, shards)):
-        rule({name: p for name, p in module.named_parameters() if p.dim() == 2}).step(0.1)
-    pairs = zip(plain.parameters(), shards.parameters(), strict=True)
-    return max(float((a - b.full_tensor()).abs().max()) for a, b in pairs if a.dim() == 2)
+        other.grad = distribute_tensor(one.grad, other.device_mesh, other.placements)
+        third.grad = one.grad.clone()
+    for rule, module in ((Muon, plain), (ShardedMuon, shards), (SharedMuon, shared)):
+        module.step(rule)
+    pairs = zip(plain.all, shards.all, shared.all, strict=True)
+    errors = [[one - other.full_tensor(), one - third] for one, other, third in pairs]
+    return [max(float(each[k].abs().max()) for each in errors) for k in range(2)]
+
+
+def table_gradients(rank, ranks):
+    """The largest error of the mean gradient of each table, and which of them were summed by their rows."""
+    from regard.training import table_gradients as module
+
+    torch.manual_seed(0)
+    module.LARGE = 1  # all are large
+    model = nn.ModuleDict({name: nn.Embedding(40, 3) for name in ("few", "many", "one rank", "none", "head")})
+    model["tied"] = nn.Linear(3, 40)
+    model["tied"].weight = model["head"].weight
+    both = torch.zeros(2, 40, 3)
+    both[0, [1, 5]], both[1, [5, 39, 7]] = torch.randn(2, 3), torch.randn(3, 3)
+    gradients = {
+        "few": both,
+        "many": torch.randn(2, 40, 3),
+        "one rank": both * torch.tensor([0, 1])[:, None, None],
+    }
+    for name, each in gradients.items():
+        if name != "one rank" or rank == 1:
+            model[name].weight.grad = each[rank].clone()
+    dense = []
+    total = ranks.sum
+    ranks.sum = lambda x: dense.append(x.shape[0]) or total(x)
+    found = module.TableGradients(model, ranks)
+    found.average()
+    ranks.sum = total
+    errors = {
+        name: float((model[name].weight.grad - each.mean(0)).abs().max()) for name, each in gradients.items()
+    }
+    return {
+        "errors": errors,
+        "tables": list(found.tables),
+        "dense": len(dense),
+        "none": model["none"].weight.grad,
+    }
 
 
 def refused(folder, **options):
@@ -63,7 +113,12 @@ def main(folder):
     run = train_case("language", folder, folder / "two-sharded", **SHARDED)
     found["sharded"] = losses_of(run) if rank == 0 else None
     found["sharded files"] = [path.name for path in sorted((folder / "two-sharded/state").rglob("shard*"))]
-    found["muon"] = sharded_muon_error()
+    run = train_case("experts", folder, folder / "sharded-experts", **SHARDED)
+    found["sharded experts"] = losses_of(run) if rank == 0 else None
+    if rank == 0:
+        found["load"] = [each["load"] for each in run.metrics() if each["event"] == "experts"]
+    found["muon"] = muon_errors()
+    found["tables"] = table_gradients(rank, ranks_module.current_ranks())
     found["disagree"] = refused(folder / "x", recipe="sets", data="max" if rank else "sum", steps=2)
     found["one graph"] = refused(folder / "y", recipe="graphs", steps=2)
     ranks = ranks_module.current_ranks()

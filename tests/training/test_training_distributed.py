@@ -21,6 +21,7 @@ from regard.nn.drop_path import draw_rows, draw_rows_of
 from regard.training.config import TrainConfig
 from regard.training.global_draws import GlobalDraws
 from regard.training.sharded import choose_parallel
+from regard.training.shared_muon import deal
 from tests.training.distributed_cases import CASES, train_case, write_cases
 
 
@@ -93,8 +94,41 @@ def test_a_run_goes_on_with_another_number_of_processes(found, folder, name):
     assert losses_of(run) == pytest.approx(found[name], rel=1e-5)
 
 
-def test_muon_on_shards_is_muon(found):
-    assert found["muon"] < 1e-12
+def test_experts_are_balanced_over_all_processes(found, folder):
+    """The balance counts the tokens of the whole batch: its loss is not a mean of those of slices."""
+    assert found["sharded experts"][:4] == pytest.approx(found["experts"][:4], rel=1e-5)
+    alone = train_case("experts", folder, folder / "load-experts").metrics()
+    loads = [each["load"] for each in alone if each["event"] == "experts"]
+    for name, shares in loads[0].items():
+        assert found["load"][0][name] == pytest.approx(shares, abs=1e-6)
+        assert sum(shares) == pytest.approx(1.0)
+
+
+def test_muon_by_several_processes_is_muon(found):
+    """On shards, and where each process orthogonalises some matrices."""
+    assert max(found["muon"]) < 1e-12
+
+
+def test_matrices_are_dealt_out_by_their_cost():
+    shapes = [(24, 4, 4), (6, 16, 4), (5, 4, 16)]
+    for world in (1, 2, 3, 8, 64):
+        shares = deal(shapes, world)
+        costs = [0] * world
+        for (count, m, n), slices in zip(shapes, shares, strict=True):
+            taken = [i for each in slices for i in range(each.start, each.stop)]
+            assert taken == list(range(count))
+            for rank, each in enumerate(slices):
+                costs[rank] += (each.stop - each.start) * m * n * min(m, n)
+        assert max(costs) - min(costs) <= 16 * 4 * 4
+
+
+def test_tables_are_summed_by_the_rows_that_changed(found):
+    seen = found["tables"]
+    assert max(seen["errors"].values()) < 1e-6
+    assert len(seen["errors"]) == 3
+    assert seen["dense"] == 1  # the one of which most rows changed
+    assert seen["none"] is None
+    assert sorted(name.split(".")[0] for name in seen["tables"]) == ["few", "many", "none", "one rank"]
 
 
 def test_processes_that_disagree_are_told(found):

@@ -8,7 +8,6 @@ coloured by them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -18,15 +17,16 @@ import torch
 
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
-from regard.data.batch import Batch, Epochs, Source
+from regard.data.batch import Batch
 from regard.data.image_arrays import is_idx_of_images
 from regard.data.image_files import Fit
 from regard.data.point_clouds import READERS
+from regard.data.row_source import RowSource
 from regard.data.scan import once
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.table_rows import looks_like_table, stream_rows
 from regard.errors import RegardError
-from regard.recipes.images.dataset import AHEAD, Files
+from regard.recipes.images.dataset import Files
 from regard.recipes.images.labelled_images import images_in
 from regard.recipes.images.unlabelled_images import holds_images
 
@@ -221,30 +221,19 @@ class Inputs:
         return f"{UNITS[self.form][:-1]} {row + 1:,}"
 
 
-class InputSource(Source):
+class InputSource(RowSource):
     """Inputs in shuffled batches, which depend on (seed, step) alone. Files are read while a step is computed."""
 
     def __init__(self, inputs: Inputs, batch: int, seed: int) -> None:
-        self._inputs, self._epochs = inputs, Epochs(inputs.rows(TRAIN), batch, seed)
-        self._pool = ThreadPoolExecutor(1) if isinstance(inputs.store, Files) else None
-        self._coming: dict[int, Future[Batch]] = {}
-
-    def batch(self, step: int) -> Batch:
-        if self._pool is None:
-            return self._inputs.take(self._epochs.rows(step))
-        for each in range(step, step + 1 + AHEAD):
-            if each not in self._coming:
-                self._coming[each] = self._pool.submit(self._inputs.take, self._epochs.rows(each))
-        found = self._coming.pop(step).result()
-        self._coming = {each: future for each, future in self._coming.items() if each > step}
-        return found
+        super().__init__(inputs.take, inputs.rows(TRAIN), batch, seed, slow=isinstance(inputs.store, Files))
+        self._inputs = inputs
 
     def validation(self) -> Iterator[Batch]:
         return self.split(VALIDATION)
 
     def split(self, number: int) -> Iterator[Batch]:
         """All of one split, in order."""
-        return self._inputs.batches(self._inputs.rows(number), self._epochs.batch)
+        return self._inputs.batches(self._inputs.rows(number), self.rows)
 
 
 def check_enough(name: str, splits: Sequence[int] | Array, unit: str) -> None:

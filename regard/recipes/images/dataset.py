@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
@@ -20,11 +20,12 @@ import torch
 from regard.config import check_positive, check_sizes
 from regard.data import cache as caches
 from regard.data.array import Array
-from regard.data.batch import Batch, Epochs, Source
+from regard.data.batch import Batch
 from regard.data.class_names import read_names
 from regard.data.cores import cores
 from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read
 from regard.data.progress import Note
+from regard.data.row_source import RowSource
 from regard.data.splits import (
     TEST,
     TRAIN,
@@ -43,7 +44,6 @@ from regard.recipes.images.labelled_images import LabelledImages, displayable, f
 LARGEST_SIDE = 64  # that is chosen when nobody says: what two cores learn from in minutes
 MULTIPLE = 8  # of which a chosen side is, so that patches fit
 LOOKED_AT = 200  # files whose headers decide the size and whether all are grey
-AHEAD = 2  # batches that are read before they are asked for
 WRITTEN = 256  # images decoded between two words about how far it is
 MEASURED = 2000  # images, about, whose mean and deviation stand for all
 LEAST_DEVIATION = 0.05  # so that images of one colour are not divided by nothing
@@ -274,35 +274,22 @@ class Images:
         return (counts.sum() / (len(counts) * np.maximum(counts, 1))).tolist()
 
 
-class ImageSource(Source):
+class ImageSource(RowSource):
     """Images in shuffled batches.   tokens uint8 b c s s, target b
 
     The images of a step depend on (seed, step) alone. The next ones are read while a step is computed.
     """
 
     def __init__(self, images: Images, batch: int, seed: int) -> None:
-        self._images, self._epochs = images, Epochs(images.rows(TRAIN), batch, seed)
-        self._pool: ThreadPoolExecutor | None = None
-        if isinstance(images.store, Files):
-            self._pool = ThreadPoolExecutor(1)
-        self._coming: dict[int, Future[Batch]] = {}
-
-    def batch(self, step: int) -> Batch:
-        if self._pool is None:
-            return self._images.take(self._epochs.rows(step))
-        for each in range(step, step + 1 + AHEAD):
-            if each not in self._coming:
-                self._coming[each] = self._pool.submit(self._images.take, self._epochs.rows(each))
-        found = self._coming.pop(step).result()
-        self._coming = {each: future for each, future in self._coming.items() if each > step}
-        return found
+        super().__init__(images.take, images.rows(TRAIN), batch, seed, slow=isinstance(images.store, Files))
+        self._images = images
 
     def validation(self) -> Iterator[Batch]:
         return self.split(VALIDATION)
 
     def split(self, number: int) -> Iterator[Batch]:
         """All of one split, in order."""
-        return self._images.batches(self._images.rows(number), self._epochs.batch)
+        return self._images.batches(self._images.rows(number), self.rows)
 
 
 # ── where pixels are

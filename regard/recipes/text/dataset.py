@@ -19,6 +19,7 @@ from regard.data.batch import IGNORE, Batch, Source, generator
 from regard.data.cores import cores
 from regard.data.encode_text import characters, encode, learn_in_subprocess
 from regard.data.progress import Note
+from regard.data.slices import Slice, take_slice
 from regard.data.splits import SplitConfig, check_splits
 from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, sample_pieces
 from regard.data.tokenizer import Bytes, Characters, Tokenizer, from_json
@@ -295,8 +296,16 @@ class TextSource(Source):
         self.end = len(self._ids) if end is None else end
 
     def batch(self, step: int) -> Batch:
-        starts = generator(self.seed, step).integers(0, self.split - self.context, self.rows)
-        return self._windows(starts)
+        return self._windows(self._starts(step))
+
+    def slice(self, step: int, part: int, parts: int) -> Slice:
+        """The windows of one of several processes."""
+        starts = self._starts(step)
+        return take_slice(lambda first, last: self._windows(starts[first:last]), self.rows, part, parts)
+
+    def _starts(self, step: int) -> Array:
+        found: Array = generator(self.seed, step).integers(0, self.split - self.context, self.rows)
+        return found
 
     def validation(self) -> Iterator[Batch]:
         return self._between(self.split, self.end)
