@@ -37,7 +37,7 @@ FLOAT32 = [
 SMALL = ["text", "--model.dim", "64", "--model.depth", "2", "--data.context", "64", "--train.batch", "8"]
 MIDDLE = ["text", "--model.dim", "384", "--model.depth", "6", "--model.heads", "6", "--data.context", "256"]
 LARGE = ["text", "--model.dim", "768", "--model.depth", "12", "--model.heads", "12", "--data.context", "64"]
-LARGE += ["--data.tokens", "bpe", "--data.vocabulary", "32768", "--train.batch", "2"]
+LARGE += ["--data.tokens", "bpe", "--data.vocabulary", "32768", "--model.ngrams", "1", "--train.batch", "2"]
 KINDS = {
     "text": [*SMALL, "--model.dropout", "0.1"],
     "images": ["images", "--train.batch", "32"],
@@ -158,31 +158,47 @@ def speed(parallel: str, folder: Path) -> dict[str, Any]:
 
 
 def memory(folder: Path) -> dict[str, Any]:
-    """The highest memory of a process with AdamW on few tokens, DDP and FSDP2 on 2 ranks: MB above that of a tiny model."""
-    found = {}
+    """The highest memory of a process with AdamW on few tokens, DDP and FSDP2 on 2 ranks: MB above that of a tiny model,
+    in steps, and with an evaluation and a checkpoint at the end."""
+    found: dict[str, Any] = {}
     for name, options in (("tiny", SMALL), ("ddp", LARGE), ("fsdp", LARGE)):
         parallel = "ddp" if name == "tiny" else name
-        more = two("--train.parallel", parallel, "--train.steps", "4", "--train.evaluate_every", "1000")
+        more = two("--train.parallel", parallel, "--train.steps", "12", "--train.evaluate_every", "1000")
         process = start(folder, name, [*options, *FLOAT32, *more, "--data.validation", "0.0001"])
-        found[name] = watch_memory(process, name)
+        found[name] = watch_memory(process, folder / name)
     base = found.pop("tiny")
-    return {name: value - base for name, value in found.items()} | {"of a tiny model": base}
+    found = {name: {when: each[when] - base[when] for when in each} for name, each in found.items()}
+    return found | {"of a tiny model": base, "parameters": parameters(folder / "ddp")}
 
 
-def watch_memory(process: subprocess.Popen[str], out: str) -> float:
-    """The largest VmHWM of rank 1, in MB, until the training ends."""
-    most: dict[int, float] = {}
+def watch_memory(process: subprocess.Popen[str], run: Path) -> dict[str, float]:
+    """The largest VmHWM of rank 1, in MB, after some steps, and when the training ends."""
+    found = {"in steps": 0.0, "in all": 0.0}
     while process.poll() is None:
-        for pid in workers(out)[1:]:
-            try:
-                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-            except OSError:
-                continue
-            for line in lines:
-                if line.startswith("VmHWM"):
-                    most[pid] = int(line.split()[1]) / 1024
-        time.sleep(0.1)
-    return max(most.values(), default=0.0)
+        most = max((high_water(pid) for pid in workers(run.name)[1:]), default=0.0)
+        found["in all"] = max(found["in all"], most)
+        if not (run / "state/latest.json").exists() and not unfinished_folder(run):
+            found["in steps"] = max(found["in steps"], most)
+        time.sleep(0.02)
+    return found
+
+
+def unfinished_folder(run: Path) -> bool:
+    """Has a checkpoint been begun, or has an evaluation been written down?"""
+    has_folder = any(each.name.isdecimal() for each in (run / "state").glob("*"))
+    try:
+        return has_folder or '"validation"' in (run / "metrics.jsonl").read_text()
+    except OSError:
+        return has_folder
+
+
+def high_water(pid: int) -> float:
+    """The most memory that a process has had, in MB."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
 def workers(out: str) -> list[int]:
@@ -201,23 +217,27 @@ def workers(out: str) -> list[int]:
 
 
 def pause(folder: Path) -> dict[str, Any]:
-    """Seconds that a checkpoint of 124 M parameters with AdamW holds up the training."""
-    found = {}
+    """Seconds that a checkpoint of 123 M parameters with AdamW holds up the training: of four, those after the first."""
+    found: dict[str, Any] = {}
+    options = [
+        *LARGE,
+        *FLOAT32,
+        "--train.steps",
+        "43",
+        "--train.save_every",
+        "6",
+        "--train.evaluate_every",
+        "4",
+    ]
+    options += ["--data.validation", "0.0001"]
     for name, more in (("blocking", []), ("beside", ["--train.save_beside"])):
-        options = [
-            *LARGE,
-            *FLOAT32,
-            "--train.steps",
-            "24",
-            "--train.save_every",
-            "8",
-            "--data.validation",
-            "0.0001",
-        ]
         times = [each["seconds"] for each in steps_of(train(folder, name, [*options, *more]))]
-        gaps = [b - a for a, b in itertools.pairwise(times)]
-        usual = statistics.median(gaps)
-        found[name] = max(gaps[7], gaps[15]) - usual  # steps 9 and 17 come after checkpoints
+        gaps = {step: after - at for step, (at, after) in enumerate(itertools.pairwise(times), 1)}
+        usual = statistics.median(gaps.values())
+        saves = [
+            round(gaps[step] - usual, 3) for step in (6, 18, 30, 42)
+        ]  # without an evaluation at the same step
+        found[name] = {"pause": statistics.median(saves[1:]), "all": saves, "a step": usual}
     return found
 
 

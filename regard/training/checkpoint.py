@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,7 +130,10 @@ class Checkpoints:
             for name, values in tensors.items():
                 files.write_tensors(folder / f"{name}.safetensors", values)
         written = sorted(folder.rglob("*.safetensors"))
-        sums = {path.relative_to(folder).as_posix(): files.checksum(path) for path in written}
+        with ThreadPoolExecutor() as pool:
+            found = list(pool.map(files.checksum, written))
+        names = [path.relative_to(folder).as_posix() for path in written]
+        sums = dict(zip(names, found, strict=True))
         for path in written:
             if path.parent != folder:  # not written by files.write_tensors, which syncs
                 files.sync(path)

@@ -28,7 +28,8 @@ from regard.training.recompute import blocks
 from regard.training.rules import local
 from regard.training.sharded_muon import ShardedMuon
 from regard.training.sharded_state import write_shards
-from regard.training.step import Stepper, copy_tensors
+from regard.training.snapshot import all_finite
+from regard.training.step import Stepper
 from regard.training.tasks import Task
 
 BYTES = 16  # of a parameter in training: weight, gradient and two moments in float32
@@ -59,9 +60,9 @@ class ShardedStepper(DistributedStepper):
             raise RegardError(
                 "--train.compile goes with --train.parallel ddp, not with fsdp; leave one of them out"
             )
-        self.whole = copy.deepcopy(model)  # for evaluations; its weights are empty between them
-        for p in self.whole.parameters():
-            p.data = p.data.new_empty(0)
+        # for evaluations; its weights are empty between them
+        empty = {id(p): nn.Parameter(p.new_empty(0), p.requires_grad) for p in model.parameters()}
+        self.whole = copy.deepcopy(model, dict(empty))
         super().__init__(model, task, source, config, ranks)
         self.beside: Any = None  # the group of processes for checkpoints beside the training
         self.thread: threading.Thread | None = None
@@ -156,8 +157,8 @@ class ShardedStepper(DistributedStepper):
         return self.own_finite()
 
     def own_finite(self) -> bool:
-        bad = sum(int((~local(p).detach().isfinite()).any()) for p in self.model.parameters())
-        return int(self.ranks.sum(torch.tensor([bad]))[0]) == 0
+        good = all_finite([local(p) for p in self.model.parameters()])
+        return int(self.ranks.sum(torch.tensor([int(not good)]))[0]) == 0
 
     def write_state(self, folder: Path) -> None:
         """Every process writes what it has."""
@@ -183,7 +184,7 @@ class ShardedStepper(DistributedStepper):
         if self.beside is None:
             self.beside = dist.new_group(backend="gloo")
         parts = {"model": dict(self.model.state_dict()), "optimiser": self.optimiser.tensors()}
-        copies = {name: copy_tensors(part) for name, part in parts.items()}
+        copies = self.snapshot.take(parts)
 
         def write(place: Path) -> None:
             for name, part in copies.items():

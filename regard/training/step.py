@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from regard.training.balance import Balance, busiest
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainConfig
 from regard.training.schedule import schedule
+from regard.training.snapshot import Snapshot, all_finite
 from regard.training.tasks import Task
 
 OTHER_NAMES = {
@@ -45,6 +46,7 @@ class Stepper:
         self.model = self.place(model.to(self.device))
         self.optimiser = self.make_optimiser()
         self.balance = Balance(model)
+        self.snapshot = Snapshot()
         self.load_of_experts: dict[str, list[float]] = {}  # in the last evaluation, by layer
         if config.average is None:
             self.average = None
@@ -154,7 +156,7 @@ class Stepper:
 
     def finite(self) -> bool:
         """Are all weights numbers?"""
-        return all(bool(p.detach().isfinite().all()) for p in self.model.parameters())
+        return all_finite(list(self.model.parameters()))
 
     def write_state(self, folder: Path) -> None:
         """Write everything that a step changes into a new folder."""
@@ -163,7 +165,7 @@ class Stepper:
 
     def copy_state(self, folder: Path) -> Callable[[Path], None]:
         """A function that writes the state as it is now, later. folder: where it will be written"""
-        copies = {name: copy_tensors(tensors) for name, tensors in self.tensors().items()}
+        copies = self.snapshot.take(self.tensors())
 
         def write(place: Path) -> None:
             for name, tensors in copies.items():
@@ -194,11 +196,6 @@ class Stepper:
         if checkpoint.has("task"):
             carried = {name: x.to(self.device) for name, x in checkpoint.tensors("task").items()}
             self.task.load(self.model, carried)  # type: ignore[attr-defined]
-
-
-def copy_tensors(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values in other memory."""
-    return {name: x.detach().clone() for name, x in tensors.items()}
 
 
 def step_seed(seed: int, step: int, rank: int = 0) -> int:
