@@ -17,6 +17,7 @@ NEVER = -1
 # bytes: by default glibc maps larger blocks outside its heap
 LARGEST = 2**25
 USUAL = 2 * LARGEST  # unused bytes at the end of the heap that glibc keeps by default
+LARGE = 2**23  # bytes: gathered blocks of weights that are worth it
 ELSEWHERE = 2**16  # how many blocks glibc maps outside its heap by default
 
 
@@ -48,6 +49,16 @@ def keep() -> None:
     if (library := glibc()) is not None:
         library.mallopt(MMAP_MAX, 0)
         library.mallopt(TRIM_THRESHOLD, NEVER)
+
+
+def return_large_blocks() -> None:
+    """Returns large freed blocks to the system at once, from now on. For a training whose weights
+    are gathered block by block: kept memory would grow to that of all blocks. Without glibc this does nothing."""
+    if (library := glibc()) is not None:
+        library.mallopt(MMAP_MAX, ELSEWHERE)
+        library.mallopt(MMAP_THRESHOLD, LARGE)
+        library.mallopt(TRIM_THRESHOLD, USUAL)
+        library.malloc_trim(0)
 
 
 def _give_back() -> None:

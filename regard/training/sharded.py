@@ -23,6 +23,7 @@ from regard.training import optimisers
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainConfig
 from regard.training.distributed import COPY, FINITE, FULL, GATHER, LOAD, SAVE, DistributedStepper, LossOf
+from regard.training.keep_memory import return_large_blocks
 from regard.training.ranks import Ranks
 from regard.training.recompute import blocks
 from regard.training.rules import local
@@ -64,6 +65,7 @@ class ShardedStepper(DistributedStepper):
         empty = {id(p): nn.Parameter(p.new_empty(0), p.requires_grad) for p in model.parameters()}
         self.whole = copy.deepcopy(model, dict(empty))
         super().__init__(model, task, source, config, ranks)
+        return_large_blocks()
         self.beside: Any = None  # the group of processes for checkpoints beside the training
         self.thread: threading.Thread | None = None
         self._spread_due = False  # each process has made the same weights by the seed
