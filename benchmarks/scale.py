@@ -250,7 +250,7 @@ MANNERS = {
 
 def kills(folder: Path, count: int, before: dict[str, Any] | None) -> dict[str, Any]:
     """Kill a random rank, in three manners; the run must end as one that was never killed."""
-    options = [*KINDS["text"], *FLOAT32, "--train.steps", "160", "--train.save_every", "4"]
+    options = [*KINDS["text"], *FLOAT32, "--train.steps", "100", "--train.save_every", "4"]
     options += ["--train.evaluate_every", "40", *two()]
     whole = {}
     for manner, more in MANNERS.items():

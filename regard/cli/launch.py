@@ -1,6 +1,7 @@
 """--train.processes N: the same command in N processes on this machine, which torchrun starts and watches."""
 
 import os
+import socket
 import sys
 from typing import Any
 
@@ -75,13 +76,6 @@ def launch(count: int, words: list[str]) -> int:
         return 130 if 130 in codes.values() else 2
     except SignalException:
         return 130
-    except RuntimeError as error:
-        if "address already in use" in str(error).lower() or "EADDRINUSE" in str(error):
-            raise RegardError(
-                f"port {os.environ.get('MASTER_PORT')} is taken by another program; set MASTER_PORT to another one, or "
-                "leave it out"
-            ) from error
-        raise
     return 0
 
 
@@ -94,8 +88,22 @@ def _this_program() -> list[str]:
 
 
 def _endpoint() -> str:
-    """Where the processes meet: a free port, or that of MASTER_PORT."""
-    return f"localhost:{os.environ.get('MASTER_PORT', '0')}"
+    """Where the processes meet: a free port, or that of MASTER_PORT. (On a taken one, torchrun would wait for minutes for
+    an answer of the other program.)"""
+    port = os.environ.get("MASTER_PORT", "0")
+    if not port.isdecimal() or int(port) > 65535:
+        raise RegardError(
+            f"MASTER_PORT must be a port from 0 to 65535, got {port!r}; leave it out for a free one"
+        )
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", int(port)))
+        except OSError as error:
+            raise RegardError(
+                f"port {port} is taken by another program, or not allowed; set MASTER_PORT to another one, or leave it out"
+            ) from error
+    return f"localhost:{port}"
 
 
 def _read_count(given: str) -> int:

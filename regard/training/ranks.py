@@ -149,8 +149,10 @@ class Ranks:
             self.store.set(f"noticed/{self.rank}", "1")
             until = time.monotonic() + GRACE
             others = [rank for rank in range(self.world) if rank != self.rank]
-            while others and time.monotonic() < until:
+            while time.monotonic() < until:
                 others = [rank for rank in others if not self._has(f"noticed/{rank}")]
+                if all(self._is_gone(rank) for rank in others):
+                    break
                 time.sleep(0.05)
         except RuntimeError:  # the store went, with rank 0 or with torchrun
             return [0] if not self.leads else []
@@ -158,6 +160,21 @@ class Ranks:
 
     def _has(self, key: str) -> bool:
         return bool(self.store.check([key]))
+
+    def _is_gone(self, rank: int) -> bool:
+        """Has a process of this machine ended? False: it has not, or it is on another machine."""
+        if os.name != "posix" or not self._has(f"where/{rank}"):
+            return False
+        _, number, _, host = self.store.get(f"where/{rank}").decode().split(maxsplit=3)
+        if host != socket.gethostname():
+            return False
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def _where(self, rank: int) -> str:
         try:

@@ -6,6 +6,7 @@ Everything that needs processes is done here, one after another, because startin
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -136,6 +137,23 @@ def main(folder):
     os._exit(0)
 
 
+def hang():
+    """Rank 1 does not answer; what rank 0 says of it."""
+    ranks = ranks_module.join_ranks(timeout=2.0)
+    ranks.sum(torch.ones(1))
+    if ranks.rank == 1:
+        time.sleep(6)
+        os._exit(0)
+    try:
+        ranks.sum(torch.ones(1))
+    except RegardError as error:
+        print(json.dumps({"hung": str(error)}))
+    sys.stdout.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    if sys.argv[1] == "hang":
+        hang()
     main(Path(sys.argv[1]))

@@ -39,12 +39,17 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(folder):
     """What two processes found."""
+    return run_two(str(folder))
+
+
+def run_two(*words):
+    """What rank 0 of two processes says at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     about = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     about |= {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
-    command = [sys.executable, "-m", "tests.training.ranks_driver", str(folder)]
+    command = [sys.executable, "-m", "tests.training.ranks_driver", *words]
     started = [
         subprocess.Popen(
             command,
@@ -144,6 +149,13 @@ def test_what_cannot_be_shared_says_so(found):
 
 def test_a_lost_process_is_named(found):
     assert "rank 1" in found["lost"]
+
+
+def test_a_process_that_hangs_is_named():
+    said = run_two("hang")["hung"]
+    assert "rank 1 (process" in said
+    assert "did not answer" in said
+    assert "--train.timeout" in said
 
 
 # ── slices and chance, without processes
