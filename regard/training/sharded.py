@@ -68,6 +68,7 @@ class ShardedStepper(DistributedStepper):
         return_large_blocks()
         self.beside: Any = None  # the group of processes for checkpoints beside the training
         self.thread: threading.Thread | None = None
+        self.error: BaseException | None = None
         self._spread_due = False  # each process has made the same weights by the seed
 
     def place(self, model: nn.Module) -> nn.Module:
@@ -189,23 +190,35 @@ class ShardedStepper(DistributedStepper):
         copies = self.snapshot.take(parts)
 
         def write(place: Path) -> None:
-            for name, part in copies.items():
-                write_shards(place / name, part, self.beside)
-            dist.barrier(self.beside)
+            with self.ranks.noticing():  # a lost process is no error of the checkpoint: all are started again
+                for name, part in copies.items():
+                    write_shards(place / name, part, self.beside)
+                dist.barrier(self.beside)
 
         return write
 
     def _follow_copy(self) -> None:
         """Write beside the training what rank 0 writes, too."""
-        if self.thread is not None:
-            self.thread.join()
+        self.finish()
         folder, write = Path(self.ranks.store.get("folder").decode()), self.own_copy()
-        self.thread = threading.Thread(target=write, args=(folder,), name="checkpoint", daemon=True)
+
+        def try_to_write() -> None:
+            try:
+                write(folder)
+            except BaseException as error:
+                self.error = error  # told by the thread that trains
+
+        self.thread = threading.Thread(target=try_to_write, name="checkpoint", daemon=True)
         self.thread.start()
 
     def finish(self) -> None:
+        """Wait for what is written beside the training; raises what went wrong there."""
         if self.thread is not None:
             self.thread.join()
+            self.thread = None
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything, gathered."""

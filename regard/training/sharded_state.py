@@ -19,6 +19,7 @@ from regard.errors import RegardError
 
 def write_shards(folder: Path, tensors: Mapping[str, Tensor], group: Any = None) -> None:
     """All processes write, each its own file. group: of processes, that talk about it; None: that of all"""
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -32,7 +33,21 @@ def write_shards(folder: Path, tensors: Mapping[str, Tensor], group: Any = None)
         state[name] = x.clone() if place in seen else x  # two names of one tensor
         seen.add(place)
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
-    save(state, storage_writer=writer, process_group=group)
+    try:
+        save(state, storage_writer=writer, process_group=group)
+    except CheckpointException as error:
+        raise _first_cause(error) from error
+
+
+def _first_cause(error: Any) -> BaseException:
+    """What a process met, out of the errors of all: that of a disk first, then that of the network. (torch's own is no
+    Exception, and a full disk would not be known as one.)"""
+    causes = [cause for cause, _ in error.failures.values()]
+    for kind in (OSError, RuntimeError):
+        for cause in causes:
+            if isinstance(cause, kind):
+                return cause
+    return RuntimeError(str(causes[0]) if causes else str(error))
 
 
 def read_shards(folder: Path) -> dict[str, Tensor]:
