@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -19,8 +20,10 @@ from regard.data.slices import slice_batch
 from regard.errors import RegardError
 from regard.nn.drop_path import draw_rows, draw_rows_of
 from regard.training.config import TrainConfig
+from regard.training.distributed import DistributedStepper
 from regard.training.global_draws import GlobalDraws
 from regard.training.sharded import choose_parallel
+from regard.training.sharded_state import write_shards
 from regard.training.shared_muon import deal
 from tests.training.distributed_cases import CASES, train_case, write_cases
 
@@ -156,6 +159,57 @@ def test_a_process_that_hangs_is_named():
     assert "rank 1 (process" in said
     assert "did not answer" in said
     assert "--train.timeout" in said
+
+
+@pytest.mark.parametrize(
+    "failures, kind, words",
+    [
+        ({0: RuntimeError("gloo: Connection closed by peer")}, RuntimeError, "Connection closed"),
+        ({0: RuntimeError("gloo"), 1: OSError(28, "No space left on device")}, OSError, "No space left"),
+        ({1: KeyError("weight")}, RuntimeError, "weight"),
+    ],
+)
+def test_an_error_of_a_sharded_checkpoint_is_that_of_its_cause(monkeypatch, tmp_path, failures, kind, words):
+    """torch's own is no Exception: a lost process would not be known, and neither would a full disk."""
+    from torch.distributed.checkpoint import state_dict_saver
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    def fail(*given, **options):
+        raise CheckpointException("save", {rank: (each, None) for rank, each in failures.items()})
+
+    monkeypatch.setattr(state_dict_saver, "save", fail)
+    with pytest.raises(kind, match=words):
+        write_shards(tmp_path / "model", {"weight": torch.ones(2)})
+
+
+def test_a_process_lost_in_the_forward_pass_is_a_lost_process():
+    """There weights are gathered and norms are added up, so an error of the network is none of the program."""
+
+    class Failing(nn.Module):
+        def forward(self, batch):
+            raise RuntimeError("[pair.cc:144] Connection closed by peer")
+
+    class Noticed(RegardError):
+        pass
+
+    @contextmanager
+    def noticing():
+        try:
+            yield
+        except RuntimeError as error:
+            raise Noticed from error
+
+    stepper = SimpleNamespace(
+        norms=SimpleNamespace(),
+        device="cpu",
+        balance=SimpleNamespace(begin=lambda: None),
+        precision=nullcontext,
+        ranks=SimpleNamespace(noticing=noticing),
+        loss_of=Failing(),
+    )
+    mine = slice_batch(Batch(torch.ones(2, 3), torch.ones(2, 3)), 0, 1)
+    with pytest.raises(Noticed):
+        DistributedStepper._backward(stepper, mine, [])
 
 
 # ── slices and chance, without processes
