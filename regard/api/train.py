@@ -27,7 +27,7 @@ from regard.nn.moe import say_parameters
 from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
 from regard.recipes.job import DataContext, Job
 from regard.recipes.same_data import check_same_data
-from regard.recipes.settings import Settings, apply_settings
+from regard.recipes.settings import Settings, apply_settings, moved_data
 from regard.runs.locations import cache_folder, latest_run_path, new_run_path
 from regard.runs.lock import exclusive_lock
 from regard.runs.repeats import Repeats
@@ -108,12 +108,13 @@ def train(
         place = latest_run_path(recipe) if out is None else out
         if Repeats.exists(place):
             several, settings = repeat.open_to_resume(place, found, model=model, start=start, given=given)
-            changed = apply_settings(settings, wanted | ({} if path is None else {"data.path": path}))
+            changed = apply_settings(settings, wanted | moved_data(settings, path))
             return repeat.resume_repeats(several, changed, given=given, **how)
         run = Run.open(place)
         found.choose_kind(run.config.kind, task)
         check_resumable(run, found, model=model, start=start, given=given)
-        settings = apply_settings(settings_of(run), wanted | ({} if path is None else {"data.path": path}))
+        settings = settings_of(run)
+        settings = apply_settings(settings, wanted | moved_data(settings, path))
         return resume_run(run, settings, given=given, **how)
     with scanning_once(), together.telling_errors():
         origin = None if start is None else open_run(start)

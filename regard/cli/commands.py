@@ -145,7 +145,7 @@ def train_as_asked(
     from regard.cli.console import progress_printer
     from regard.data.scan import scanning_once
     from regard.recipes.base import settings_of
-    from regard.recipes.settings import apply_settings
+    from regard.recipes.settings import apply_settings, moved_data
     from regard.runs.locations import latest_run_path
     from regard.runs.repeats import Repeats
     from regard.runs.run import Run
@@ -169,13 +169,14 @@ def train_as_asked(
         place = out or latest_run_path(recipe.name)
         if Repeats.exists(place):
             several, settings = repeat.open_to_resume(place, recipe, model=kind, start=start, given=None)
-            settings = apply_settings(settings, {} if data is None else {"data.path": data})
+            settings = apply_settings(settings, moved_data(settings, data))
             settings = options.read_settings(recipe, settings, words, program)
             return repeat.resume_repeats(several, settings, **how)
         run = Run.open(place)
         recipe.choose_kind(run.config.kind, task)
         training.check_resumable(run, recipe, model=kind, start=start, given=None)
-        settings = apply_settings(settings_of(run), {} if data is None else {"data.path": data})
+        settings = settings_of(run)
+        settings = apply_settings(settings, moved_data(settings, data))
         with together.telling_errors():
             return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
     with scanning_once(), together.telling_errors():

@@ -153,7 +153,9 @@ def test_a_run_that_stopped_goes_on_to_the_same_losses():
     whole = train.train("sets", out="whole", observers=QUIET, **how)
     train.train("sets", out="half", observers=[Stops()], **how)
     assert len(losses(Run.open("half"))) == 3
-    again = train.train("sets", out="half", resume=True, observers=QUIET)
+    with pytest.raises(ValueError, match="max"):
+        train.train("sets", out="half", data="max", resume=True, observers=QUIET)
+    again = train.train("sets", out="half", data="sum", resume=True, observers=QUIET)
     assert len(losses(whole)) == 6 and losses(whole) == losses(again)
 
 
