@@ -126,7 +126,7 @@ def _asked(
         if len(prompt) > context:
             raise ApiError(
                 f"the prompt has {len(prompt):,} tokens, and {context:,} fit; shorten it, or start the server with a "
-                "larger --context",
+                "larger --context if the model can read more",
                 param=param,
                 code="context_length_exceeded",
             )

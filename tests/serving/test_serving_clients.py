@@ -287,17 +287,19 @@ def test_prompts_of_a_file(run_folder, capsys):
     (folder / "prompts.txt").write_text("The\n\ncat \r\nÄ\nThe", "utf-8")
     lines = folder / "out.jsonl"
     how = ["--max-new", "6", "--seed", "2"]
-    assert main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--out", str(lines), *how]) == 0
+    assert main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--out", str(lines), *how]) == 2
     heard = capsys.readouterr()
-    assert heard.out == f"{lines}: 4 texts\n" and "prompt 3: unknown character 'Ä'" in heard.err
+    assert heard.out == f"{lines}: 3 texts\n"
+    assert "line 4 of" in heard.err and "unknown character 'Ä'" in heard.err and "1 of 4 prompts" in heard.err
     found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
     assert [each["prompt"] for each in found] == ["The", "cat ", "Ä", "The"]
     assert found[2]["finish"] == "error" and found[0]["text"] == found[3]["text"]
     assert main(["generate", out, "--prompt", "The", *how]) == 0
     assert capsys.readouterr().out == f"The{found[0]['text']}\n"
-    assert main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--samples", "2", *how]) == 0
+    assert main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--samples", "2", *how]) == 2
     told = capsys.readouterr().out
     assert f"── 1 ──\nThe{found[0]['text']}\n" in told and told.count("──\nThe") == 4
+    (folder / "prompts.txt").write_text("The\n", "utf-8")
     assert (
         main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--max-new", "2"]) == 0
     )  # any seed

@@ -21,8 +21,11 @@ EVERY = 0.2  # seconds between two words about how far it is
 
 
 def write_many(writer: Writer, options: GenerateOptions, note: Callable[[str], None]) -> Iterator[str]:
-    """The prompts and their continuations, in order; or one line that says in which file they are."""
-    prompts = _read_prompts(str(options.prompts))
+    """The prompts and their continuations, in order; or one line that says in which file they are. Raises at the end if
+    some prompts could not be continued: the others are."""
+    lines = _read_prompts(str(options.prompts))
+    prompts = list(lines.values())
+    failed: set[int] = set()
     if options.out is not None and not Path(options.out).absolute().parent.is_dir():
         raise RegardError(f"cannot write {options.out}: there is no folder {Path(options.out).parent}")
     sampling = Sampling(**{field.name: getattr(options, field.name) for field in fields(Sampling)})
@@ -31,9 +34,10 @@ def write_many(writer: Writer, options: GenerateOptions, note: Callable[[str], N
     def told() -> Iterator[Written]:
         """What is written; what cannot be is said."""
         for each in write_texts(writer, prompts, sampling, tell=progress.tell):
-            if each.error is not None and each.sample == 0:
+            if each.error is not None and each.prompt not in failed:
+                failed.add(each.prompt)
                 progress.clear()
-                note(f"prompt {each.prompt + 1}: {each.error}")
+                note(f"line {list(lines)[each.prompt]} of {options.prompts}: {each.error}")
             yield each
 
     written = told()
@@ -46,7 +50,8 @@ def write_many(writer: Writer, options: GenerateOptions, note: Callable[[str], N
 
         write_stream(options.out, write)
         progress.clear()
-        yield f"{options.out}: {len(prompts) * sampling.samples:,} texts\n"
+        yield f"{options.out}: {(len(prompts) - len(failed)) * sampling.samples:,} texts\n"
+        _refuse_failed(failed, prompts)
         return
     for number, each in enumerate(written, 1):
         progress.clear()
@@ -54,11 +59,20 @@ def write_many(writer: Writer, options: GenerateOptions, note: Callable[[str], N
             continue
         yield f"── {number} ──\n{prompts[each.prompt]}{each.text}\n"
     progress.clear()
+    _refuse_failed(failed, prompts)
 
 
-def _read_prompts(path: str) -> list[str]:
-    """The lines of a file that are not empty."""
-    prompts = [line.rstrip("\r\n") for line in read_lines(path) if line.strip()]
+def _refuse_failed(failed: set[int], prompts: list[str]) -> None:
+    if failed:
+        raise RegardError(
+            f"{len(failed):,} of {len(prompts):,} prompts could not be continued, for the reasons above; the others were"
+        )
+
+
+def _read_prompts(path: str) -> dict[int, str]:
+    """The lines of a file that are not empty, by their numbers."""
+    lines = enumerate(read_lines(path), 1)
+    prompts = {number: line.rstrip("\r\n") for number, line in lines if line.strip()}
     if not prompts:
         raise RegardError(f"{path} has no prompt; write one in each line")
     return prompts
