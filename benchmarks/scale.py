@@ -327,41 +327,30 @@ def count_lines(run: Path) -> int:
 
 
 def traffic(folder: Path) -> dict[str, Any]:
-    """Bytes that all processes send in a step, measured at the network devices, and by the model of docs/scale.md."""
+    """Bytes that all processes send in a step, measured at the network devices, and by the model of docs/scale.md; then
+    the same model for more processes. With DDP also for a model with tables, of which only rows are sent."""
     found: dict[str, Any] = {}
-    for world in (2, 4):
-        for parallel in ("ddp", "fsdp"):
-            sent = []
-            for steps in (6, 16):
-                more = [
-                    "--train.processes",
-                    str(world),
-                    "--train.parallel",
-                    parallel,
-                    "--train.steps",
-                    str(steps),
-                ]
-                began = bytes_sent()
-                options = [
-                    *SMALL,
-                    *FLOAT32,
-                    *more,
-                    "--train.evaluate_every",
-                    "1000",
-                    "--train.save_every",
-                    "1000",
-                ]
-                train(folder, f"{parallel}{world}-{steps}", options)
-                sent.append(bytes_sent() - began)
-            found[f"{parallel} {world}"] = {"bytes a step": (sent[1] - sent[0]) / 10}
-    size = parameters(folder / "ddp2-6")
-    for name, each in found.items():
-        parallel, world = name.split()
-        each["model"] = (8 if parallel == "ddp" else 12) * size * (int(world) - 1)
+    plain = ["--model.ngrams", "1"]
+    cases = [(kind, world, plain) for world in (2, 4) for kind in ("ddp", "fsdp")] + [("ddp", 2, [])]
+    for parallel, world, more in cases:
+        options = [*SMALL, *FLOAT32, *more, "--train.processes", str(world), "--train.parallel", parallel]
+        options += ["--train.evaluate_every", "1000", "--train.save_every", "1000"]
+        sent, seconds = [], 0.0
+        for steps in (6, 26):
+            began = bytes_sent()
+            events = train(
+                folder, f"{parallel}{world}{len(more)}-{steps}", [*options, "--train.steps", str(steps)]
+            )
+            sent.append(bytes_sent() - began)
+            seconds = pace(events) if steps > 6 else 0.0
+        name = f"{parallel}, {world} processes" + ("" if more else ", with tables")
+        size = parameters(folder / f"{parallel}{world}{len(more)}-6")
+        calculated = (8 if parallel == "ddp" else 12) * size * (world - 1)
+        found[name] = {"bytes": (sent[1] - sent[0]) / 20, "calculated": calculated, "seconds": seconds}
+    size = parameters(folder / "ddp22-6")
     for world in (8, 16, 32, 64):
-        found[f"calculated {world}"] = {
-            kind: n * size * (world - 1) for kind, n in (("ddp", 8), ("fsdp", 12))
-        }
+        both = {kind: numbers * size * (world - 1) for kind, numbers in (("ddp", 8), ("fsdp", 12))}
+        found[f"{world} processes, calculated"] = both
     return found | {"parameters": size}
 
 
