@@ -58,8 +58,12 @@ class Routing(NamedTuple):
 
     def tally(self) -> Tensor:
         """How often each expert was chosen, and the number of real tokens: what slices of a batch add up.   e+1"""
-        tokens = self.scores[..., 0].numel() if self.real is None else self.real.sum()
-        return torch.cat((self.hits(), self.hits().new_tensor([int(tokens)])))
+        hits = self.hits()
+        if self.real is None:
+            tokens = hits.new_full((1,), self.scores[..., 0].numel())
+        else:
+            tokens = self.real.sum().view(1)
+        return torch.cat((hits, tokens))
 
     def balance_within(self, tally: Tensor) -> Tensor:
         """The part of `balance` that these tokens have in a batch of which they are a slice. tally: of the batch"""

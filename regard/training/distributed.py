@@ -179,10 +179,8 @@ class DistributedStepper(Stepper):
         self.norms.counts = mine.counts
         batch = mine.batch.to(self.device)
         self.balance.begin()
-        with (
-            self.ranks.noticing(),
-            self.precision(),
-        ):  # (weights may be gathered, and norms added up, in there)
+        # weights may be gathered, and norms added up, in there
+        with self.ranks.noticing(), self.precision():
             loss, weight = self.loss_of(batch)
         balance = self.balance.take_part(self.ranks.sum, mine.counts)
         weight = torch.as_tensor(weight, device=loss.device) * float(mine.counts)
