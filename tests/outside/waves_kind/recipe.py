@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import TensorSource
 from regard.data.labels import sort_labels
+from regard.data.tensor_source import TensorSource
 from regard.look.model_input import ModelInput
 from regard.look.reader import Control, Reader
 from regard.look.view import View, web_files
