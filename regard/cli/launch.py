@@ -88,8 +88,8 @@ def _this_program() -> list[str]:
 
 
 def _endpoint() -> str:
-    """Where the processes meet: a free port, or that of MASTER_PORT. (On a taken one, torchrun would wait for minutes for
-    an answer of the other program.)"""
+    """Where the processes meet: a free port, or that of MASTER_PORT. (On a taken one, torchrun would wait for
+    minutes for an answer of the other program.)"""
     port = os.environ.get("MASTER_PORT", "0")
     if not port.isdecimal() or int(port) > 65535:
         raise RegardError(

@@ -79,9 +79,8 @@ class Source(Protocol):
     """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but
     the step.
 
-    For several processes: a source whose batches cannot be cut into rows says why in `whole`; one that can read some
-    rows of a batch without the others has `slice(step, part, parts)` (slices.py).
-    """
+    For several processes: a source whose batches cannot be cut into rows says why in `whole`; one that can
+    read some rows of a batch without the others has `slice(step, part, parts)` (slices.py)."""
 
     def batch(self, step: int) -> Batch:
         """The training batch of step 0, 1, 2, ..."""

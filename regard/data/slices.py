@@ -45,8 +45,8 @@ def check_sliceable(source: Source) -> None:
 
 
 def slice_rows(rows: int, part: int, parts: int) -> tuple[int, int, bool]:
-    """First and last + 1 of the rows of a part, and whether they count; sizes differ by one at most. A part for which
-    there is no row gets the first one, which does not count."""
+    """First and last + 1 of the rows of a part, and whether they count; sizes differ by one at most. A part
+    for which there is no row gets the first one, which does not count."""
     first, last = rows * part // parts, rows * (part + 1) // parts
     if first < last:
         return first, last, True
@@ -93,7 +93,8 @@ def slice_batch(batch: Batch, part: int, parts: int) -> Slice:
 
 
 def _slice_graphs(batch: Batch, of: Tensor, part: int, parts: int) -> Slice:
-    """Some graphs or meshes of a batch, with their nodes and edges or faces. Nodes lie in the order of their graphs."""
+    """Some graphs or meshes of a batch, with their nodes and edges or faces. Nodes lie in the order of their
+    graphs."""
     graphs = int(of.max()) + 1 if batch.graphs is None else batch.graphs
     first, last, counts = slice_rows(graphs, part, parts)
     bounds = torch.searchsorted(of.contiguous(), torch.tensor([first, last]))

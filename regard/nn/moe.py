@@ -57,7 +57,8 @@ class Routing(NamedTuple):
         return len(hits) * (hits / hits.sum().clamp(min=1) * mean).sum()
 
     def tally(self) -> Tensor:
-        """How often each expert was chosen, and the number of real tokens: what slices of a batch add up.   e+1"""
+        """How often each expert was chosen, and the number of real tokens: what slices of a batch add up.
+        e+1"""
         hits = self.hits()
         if self.real is None:
             tokens = hits.new_full((1,), self.scores[..., 0].numel())
@@ -66,7 +67,8 @@ class Routing(NamedTuple):
         return torch.cat((hits, tokens))
 
     def balance_within(self, tally: Tensor) -> Tensor:
-        """The part of `balance` that these tokens have in a batch of which they are a slice. tally: of the batch"""
+        """The part of `balance` that these tokens have in a batch of which they are a slice. tally: of the
+        batch"""
         shares = self.scores.float().softmax(-1)
         if self.real is not None:
             shares = shares.masked_fill(~self.real[..., None], 0)

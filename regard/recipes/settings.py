@@ -68,8 +68,8 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
 
 
 def moved_data(settings: Settings, data: Any) -> dict[str, Any]:
-    """The option that `data` stands for when a run goes on: where its files are now. The name of its synthetic task
-    says nothing new."""
+    """The option that `data` stands for when a run goes on: where its files are now. The name of its
+    synthetic task says nothing new."""
     task = getattr(settings.data, "task", None)
     if data is None or (settings.data.path is None and data == task):
         return {}

@@ -51,8 +51,8 @@ class Balance:
         return torch.stack(losses).sum()
 
     def take_part(self, add_up: Callable[[Tensor], Tensor], counts: bool) -> Tensor | None:
-        """The part that a slice of a batch has in the loss of `take_loss`. add_up: sums over the processes that have
-        the other slices; counts: False for a slice that is not one"""
+        """The part that a slice of a batch has in the loss of `take_loss`. add_up: sums over the processes
+        that have the other slices; counts: False for a slice that is not one"""
         heard, self.heard = self.heard, []
         if not heard:
             return None
@@ -63,8 +63,8 @@ class Balance:
         return int(counts) * torch.stack(parts).sum()
 
     def take_load(self, add_up: Callable[[Numbers], Numbers] = dict) -> dict[str, list[float]]:
-        """The share of all choices that fell on each expert, by the name of the layer, since the last time. add_up: sums
-        over processes"""
+        """The share of all choices that fell on each expert, by the name of the layer, since the last time.
+        add_up: sums over processes"""
         counts, self.counts = self.counts, {}
         found = add_up({name: [float(hits) for hits in each] for name, each in counts.items()})
         return {name: [hits / max(1.0, sum(each)) for hits in each] for name, each in found.items()}

@@ -27,9 +27,8 @@ OWN = 1_000_003  # apart from the seeds of others
 class GlobalDraws(TorchFunctionMode):
     """axes: where each axis of a slice lies in the whole batch, by its size here.
 
-    A draw along no such axis is the same for all (one number for the batch). Of this rank's own are a shuffle within
-    the batch, and dropout along no such axis: of rows that are sorted by their expert, say.
-    """
+    A draw along no such axis is the same for all (one number for the batch). Of this rank's own are a shuffle
+    within the batch, and dropout along no such axis: of rows that are sorted by their expert, say."""
 
     def __init__(self, axes: Mapping[int, tuple[int, int]], seed: int) -> None:
         super().__init__()

@@ -53,7 +53,8 @@ def keep() -> None:
 
 def return_large_blocks() -> None:
     """Returns large freed blocks to the system at once, from now on. For a training whose weights
-    are gathered block by block: kept memory would grow to that of all blocks. Without glibc this does nothing."""
+    are gathered block by block: kept memory would grow to that of all blocks. Without glibc this does
+    nothing."""
     if (library := glibc()) is not None:
         library.mallopt(MMAP_MAX, ELSEWHERE)
         library.mallopt(MMAP_THRESHOLD, LARGE)

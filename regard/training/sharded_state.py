@@ -40,8 +40,8 @@ def write_shards(folder: Path, tensors: Mapping[str, Tensor], group: Any = None)
 
 
 def _first_cause(error: Any) -> BaseException:
-    """What a process met, out of the errors of all: that of a disk first, then that of the network. (torch's own is no
-    Exception, and a full disk would not be known as one.)"""
+    """What a process met, out of the errors of all: that of a disk first, then that of the network. (torch's
+    own is no Exception, and a full disk would not be known as one.)"""
     causes = [cause for cause, _ in error.failures.values()]
     for kind in (OSError, RuntimeError):
         for cause in causes:

@@ -1,9 +1,8 @@
-"""Muon where every process has all matrices and the same gradients: each orthogonalises its share and sends it.
+"""Muon where every process has all matrices and the same gradients: each orthogonalises a share.
 
-Without this, each process would orthogonalise all of them: work that does not become less with more processes.
-For P numbers in all matrices, a rank sends P/w numbers to each other rank, in the type in which they are multiplied
-(bfloat16 where there are units for it), and orthogonalises about P/w of them.
-"""
+Without this, each process would orthogonalise all of them: work that does not become less with more
+processes. For P numbers in all matrices, a rank sends P/w numbers to each other rank, in the type in which
+they are multiplied (bfloat16 where there are units for it), and orthogonalises about P/w of them."""
 
 from __future__ import annotations
 

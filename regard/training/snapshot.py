@@ -12,8 +12,8 @@ from regard.training.rules import local
 
 
 class Snapshot:
-    """The memory of the copy. It is kept for the next one: memory that is new to a process costs more time than the
-    copy itself. What is on a GPU is copied into the memory of the machine."""
+    """The memory of the copy. It is kept for the next one: memory that is new to a process costs more time
+    than the copy itself. What is on a GPU is copied into the memory of the machine."""
 
     def __init__(self) -> None:
         self.held: dict[tuple[str, str], Any] = {}

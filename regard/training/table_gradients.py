@@ -1,8 +1,7 @@
 """Gradients of tables of vectors, summed over processes by the rows that changed.
 
-A step looks up few rows of a large table (of embeddings, of runs of letters), and the gradients of all others are 0.
-So the processes send each other the rows that their tokens looked up, instead of the whole table.
-"""
+A step looks up few rows of a large table (of embeddings, of runs of letters), and the gradients of all others
+are 0. So the processes send each other the rows that their tokens looked up, instead of the whole table."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ FEW = 0.5  # the rows of all processes together may be this share of the table
 
 
 def find_tables(model: nn.Module) -> dict[str, Tensor]:
-    """Large tables of vectors by name. What a head shares with an embedding has a gradient in all rows, so it is not
-    among them."""
+    """Large tables of vectors by name. What a head shares with an embedding has a gradient in all rows, so it
+    is not among them."""
     shared = {
         id(p)
         for each in model.modules()

@@ -21,8 +21,8 @@ EVERY = 0.2  # seconds between two words about how far it is
 
 
 def write_many(writer: Writer, options: GenerateOptions, note: Callable[[str], None]) -> Iterator[str]:
-    """The prompts and their continuations, in order; or one line that says in which file they are. Raises at the end if
-    some prompts could not be continued: the others are."""
+    """The prompts and their continuations, in order; or one line that says in which file they are. Raises at
+    the end if some prompts could not be continued: the others are."""
     lines = _read_prompts(str(options.prompts))
     prompts = list(lines.values())
     failed: set[int] = set()
