@@ -36,7 +36,7 @@ browser:
 docs: $(VENV)/.docs ## the site, for reading offline: build/site/index.html
 	@rm -rf build/site build/site-source
 	@$(BIN)/python docs/site/assemble.py build/site-source
-	@PYTHONPATH=. $(BIN)/python -m sphinx -q -W --keep-going -b html build/site-source build/site
+	@PYTHONPATH=. $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html build/site-source build/site
 	@$(BIN)/regard story --out build/site/story.html --docs docs
 	@echo "open build/site/index.html, or build/site/story.html"
 
