@@ -6,6 +6,7 @@ writes the run and talks; the others follow. What they tell each other is number
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
@@ -274,15 +275,14 @@ def join_ranks(timeout: float = 600.0, device: str = "auto") -> Ranks | None:
         )
     except RuntimeError as error:
         raise RegardError(f"rank {rank} cannot join the others: {_first_line(error)}") from error
+    atexit.register(_leave_ranks)
     _joined = Ranks(rank, world, local, restarts(), store, shared, timeout)
     return _joined
 
 
-def leave_ranks() -> None:
-    """Part from the other processes, at the end."""
-    global _joined
-    if _joined is not None:
-        _joined = None
+def _leave_ranks() -> None:
+    """Part from the other processes, when this one ends. (A script can train several times, and may have parted itself.)"""
+    if dist.is_initialized():
         dist.destroy_process_group()
 
 

@@ -3,6 +3,7 @@
 Everything that needs processes is done here, one after another, because starting them takes longest.
 """
 
+import atexit
 import json
 import os
 import sys
@@ -152,8 +153,24 @@ def hang():
     os._exit(0)
 
 
+def end(folder):
+    """Rank 0 ends; rank 1 ends by an error, with a sum on its way that rank 0 never sends. What is left of the group then."""
+    rank = int(os.environ["RANK"])
+    left = folder / f"left-{rank}"
+    atexit.register(
+        lambda: left.write_text(str(torch.distributed.is_initialized()))
+    )  # the first is called last
+    ranks_module.join_ranks(timeout=240.0).sum(torch.ones(1))
+    if rank == 1:
+        torch.distributed.all_reduce(torch.ones(1), async_op=True)
+        raise RegardError("planted")
+    print("{}")
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if sys.argv[1] == "hang":
         hang()
+    if sys.argv[1] == "end":
+        sys.exit(end(Path(sys.argv[2])))
     main(Path(sys.argv[1]))

@@ -161,6 +161,12 @@ def test_a_process_that_hangs_is_named():
     assert "--train.timeout" in said
 
 
+def test_each_process_leaves_the_group_when_it_ends(tmp_path):
+    """After an error, too, and without waiting for those that are gone."""
+    run_two("end", str(tmp_path))
+    assert [(tmp_path / f"left-{rank}").read_text() for rank in range(2)] == ["False", "False"]
+
+
 @pytest.mark.parametrize(
     "failures, kind, words",
     [
