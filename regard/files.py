@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RegardError
+from regard.machine import UNKNOWN, memory_of_machine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -366,7 +367,8 @@ def _check_header(file: Any, size: int, name: str | None = None) -> None:
 
 def most_unpacked() -> int:
     """Bytes that one file may become: a quarter of the memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 if hasattr(os, "sysconf") else 2**32
+    memory = memory_of_machine()
+    return 2**32 if memory == UNKNOWN else memory // 4
 
 
 def open_regular(path: PathLike) -> BufferedReader:

@@ -11,6 +11,7 @@ import os
 import resource
 import socket
 import struct
+import sys
 import threading
 import tracemalloc
 import zipfile
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import files
+from regard import files, machine
 from regard.data import image_files, tokenizer
 from regard.data.batch import generator
 from regard.data.columns import read_columns
@@ -479,3 +480,12 @@ def test_unpacked_sizes_are_told(tmp_path):
     np.savez(tmp_path / "fine.npz", points=np.zeros((4, 3)))
     assert files.read_arrays(tmp_path / "fine.npz")["points"].shape == (4, 3)
     assert 2**26 < files.most_unpacked() < 2**45
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have no such limit")
+def test_a_container_counts_with_its_own_memory(tmp_path, monkeypatch):
+    (tmp_path / "memory.max").write_text(f"{2**14}\n")
+    monkeypatch.setattr(machine, "OF_A_CGROUP", (str(tmp_path / "memory.max"),))
+    np.savez_compressed(tmp_path / "large.npz", points=np.zeros(2**12))
+    with pytest.raises(RegardError, match="4,096"):
+        files.read_arrays(tmp_path / "large.npz")

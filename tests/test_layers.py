@@ -20,6 +20,7 @@ TO_RECIPES = TO_TRAINING | {"serving", "training", "look"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     **{unit: {"errors"} for unit in GROUND - {"errors"}},
+    "files": {"errors", "machine"},
     "symmetry": GROUND,
     "attention": {"symmetry"} | GROUND,
     "nn": TO_NN,
