@@ -11,6 +11,7 @@ samples/           what the model wrote as it learned  environment.json  on what
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -151,7 +152,8 @@ class Run:
     def reading(self, data: Mapping[str, Any]) -> Run:
         """The same run, which reads its inputs with some settings of the data changed, such as the name of a
         column. Nothing is written."""
-        run = Run(self.path, self.config.changed({"data": {**(self.config.data or {}), **data}}))
+        run = copy.copy(self)
+        run.config = self.config.changed({"data": {**(self.config.data or {}), **data}})
         run.asked = frozenset(data)
         return run
 

@@ -176,6 +176,14 @@ def test_sections_say_where_they_are_wrong(run):
         run.section(Size, "model")
 
 
+def test_a_run_that_reads_differently_is_of_the_same_file(run):
+    run.source = run.path / "model.gguf"
+    other = run.reading({"text": "body"})
+    assert (other.path, other.source, other.asked) == (run.path, run.source, {"text"})
+    assert other.config.data == {"text": "body"}
+    assert (run.config.data, run.asked) == (None, frozenset())
+
+
 def test_other_options_are_named(run):
     run.agree("model", Size(width=5))
     run.agree("model", Size(width=6), but=["width"])
