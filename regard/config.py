@@ -50,7 +50,7 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("observations", "observed", "actions"), 2**16),
     **dict.fromkeys(("ensemble", "frames", "environments", "processes", "epochs"), 256),
     **dict.fromkeys(("lags", "season"), 2**14),
-    **dict.fromkeys(("imagined", "horizon", "minibatch", "rounds", "episodes"), 2**20),
+    **dict.fromkeys(("imagined", "horizon", "minibatch", "episodes"), 2**20),
     **dict.fromkeys(
         ("real_steps", "world_steps", "first_steps", "round_steps", "code_steps", "random_steps"), 10**9
     ),

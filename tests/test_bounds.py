@@ -108,6 +108,15 @@ def test_zero_and_the_largest_are_refused_or_cost_nothing(name, field, several):
         assert time.monotonic() - began < 1
 
 
+def test_rounds_of_hashing_and_of_acting_have_bounds_of_their_own():
+    hashing = configs_of_everything()["text decoder: model"]
+    acting = replace(configs_of_everything()["world gruworld: data"], real_steps=2**21)
+    assert replace(acting, rounds=2**20).rounds == 2**20
+    for config, most in ((hashing, 2**12), (acting, 2**20)):
+        with pytest.raises(RegardError, match=f"rounds .* at most {most:,}"):
+            replace(config, rounds=most + 1)
+
+
 @pytest.mark.parametrize("cls", [TextInfo, LabelledInfo, ImagesInfo, SetsForm, GraphsInfo])
 def test_sizes_that_a_run_keeps_of_its_data_have_bounds(cls):
     hints = get_type_hints(cls)

@@ -42,6 +42,7 @@ class WorldDataConfig:
     validation: float = 0.1  # share of the episodes that are held out
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
+    largest: ClassVar[dict[str, int]] = {"rounds": 2**20}
 
     def __post_init__(self) -> None:
         check_sizes(self)
