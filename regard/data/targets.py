@@ -77,6 +77,15 @@ def first_without_number(values: Sequence[Any]) -> int | None:
     return next((i for i, value in enumerate(values) if read_numbers([value]) is None), None)
 
 
+def find_scale(values: Array) -> Array:
+    """The standard deviation of each column; 1 for one that never changes but for rounding.   n ... -> ..."""
+    if not len(values):
+        return np.ones(values.shape[1:])
+    low, high, deviation = values.min(0), values.max(0), values.std(0)
+    changes = high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    return np.where(changes & (deviation > 0), deviation, 1.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
     """A number to predict. The model predicts (number − centre) / scale."""
@@ -94,10 +103,7 @@ class Numbers:
     @classmethod
     def measure(cls, name: str, values: Array) -> Numbers:
         """The scale of the numbers of a train split; 1 if they are all the same."""
-        deviation = float(values.std())
-        if deviation <= 1e-12:
-            deviation = 1.0
-        return cls(name=name, centre=float(values.mean()), scale=deviation)
+        return cls(name=name, centre=float(values.mean()), scale=float(find_scale(values)))
 
     def standardise(self, values: Array) -> Array:
         """Numbers as targets of the model, float32."""

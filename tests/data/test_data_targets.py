@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.data.targets import Numbers, explain_asks, infer_asks, read_numbers
+from regard.data.targets import Numbers, explain_asks, find_scale, infer_asks, read_numbers
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,17 @@ def test_whole_numbers_are_told_and_nothing_else():
     assert explain_asks(["1", "2", "5"], "numbers", "y") == ()  # somebody has said it
     for clear in (["0", "1"], ["0", "1", "2"], ["a", "b", "c"], ["0.5", "1", "2"]):
         assert explain_asks(clear, "auto", "y") == ()
+
+
+def test_what_never_changes_has_the_scale_1_whatever_its_mean_is_rounded_to():
+    for dtype in (np.float32, np.float64):
+        same = np.full((1000, 2), [0.1, 1e9 / 3], dtype=dtype)
+        assert same.std(0).max() > 0  # the mean is not one of them
+        assert find_scale(same).tolist() == [1, 1]
+    assert find_scale(np.array([0.1 + 0.2, 0.3])) == 1
+    assert find_scale(np.zeros((0, 3))).tolist() == [1, 1, 1]
+    tiny = np.array([1e-15, 3e-15])  # numbers of physics in metres
+    assert find_scale(tiny) == pytest.approx(1e-15)
 
 
 def test_numbers_come_back_in_their_units():

@@ -13,6 +13,7 @@ from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, draw_splits
+from regard.data.targets import find_scale
 from regard.errors import RegardError
 from regard.recipes.autoencoder.dataset import (
     InMemory,
@@ -85,8 +86,7 @@ def _read_rows(config: InputsConfig, seed: int) -> Inputs:
     if _all_binary(rows.numbers):
         centre, scale = np.zeros(len(rows.columns)), np.ones(len(rows.columns))
     else:
-        centre, scale = learned.mean(0), learned.std(0)
-        scale = np.where(scale > 0, scale, 1.0)  # a column that never changes
+        centre, scale = learned.mean(0), find_scale(learned)
     return Inputs(
         name=path,
         form="rows",

@@ -18,7 +18,7 @@ from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
 from regard.data.progress import Note
 from regard.data.splits import SplitConfig, check_splits
-from regard.data.targets import Asks, explain_asks
+from regard.data.targets import Asks, explain_asks, find_scale
 from regard.errors import RegardError, nearest
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.edge_features import scale_edge_features
@@ -190,7 +190,7 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     if numbers is None:
         size = (0.0, 1.0)
     else:
-        size = (float(learned.mean()), float(learned.std()) or 1.0)
+        size = (float(learned.mean()), float(find_scale(learned)))
     x, scaling = features(parts, edges, config, level=level)
     edge_x, edge_scaling = scale_edge_features(parts, edges, config.directed)
     if numbers is None:
@@ -302,15 +302,12 @@ def features(
     scaling = Scaling(of=of, how=how, fill=fill) if known is None else known
     if how == "columns":
         if known is None:
-            if len(x):
-                mean, deviation = x.mean(0), x.std(0)
-            else:
-                mean, deviation = np.zeros(x.shape[1]), np.ones(x.shape[1])
+            mean = x.mean(0) if len(x) else np.zeros(x.shape[1])
             scaling = Scaling(
                 of=of,
                 how=how,
                 mean=tuple(mean.tolist()),
-                deviation=tuple(np.where(deviation > 0, deviation, 1).tolist()),
+                deviation=tuple(find_scale(x).tolist()),
                 fill=fill,
             )
         x = (x - np.array(scaling.mean, dtype=np.float32)) / np.array(scaling.deviation, dtype=np.float32)

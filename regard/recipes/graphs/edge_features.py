@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.array import Array
+from regard.data.targets import find_scale
 from regard.errors import RegardError
 from regard.recipes.graphs.info import Scaling
 from regard.recipes.graphs.parts import Parts
@@ -24,12 +25,11 @@ def scale_edge_features(parts: Parts, edges: Array, directed: bool, known: Scali
     else:
         x = _share(parts.edges, parts.edge_x, edges, parts.nodes)
     if known is None:
-        deviation = x.std(0) if len(x) else np.ones(x.shape[1])
         known = Scaling(
             of="given",
             how="columns",
             mean=tuple((x.mean(0) if len(x) else np.zeros(x.shape[1])).tolist()),
-            deviation=tuple(np.where(deviation > 1e-12, deviation, 1).tolist()),
+            deviation=tuple(find_scale(x).tolist()),
         )
     scaled = (x - np.array(known.mean)) / np.array(known.deviation)
     return torch.from_numpy(np.ascontiguousarray(scaled, dtype=np.float32)), known

@@ -19,7 +19,7 @@ from regard.data.point_clouds import CloudFile
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
 from regard.data.tables import read_table
-from regard.data.targets import explain_asks, infer_asks, read_numbers
+from regard.data.targets import explain_asks, find_scale, infer_asks, read_numbers
 from regard.errors import RegardError, nearest
 from regard.recipes.meshes.dataset import MeshesConfig, MeshesCorpus, MeshesForm, draw_meshes
 from regard.recipes.meshes.made_meshes import MADE
@@ -203,12 +203,11 @@ def _targets_of(files: Sequence[CloudFile], config: MeshesConfig) -> list[str]:
 
 
 def _number_form(name: str, numbers: Array) -> MeshesForm:
-    deviation = float(numbers.std())
     return MeshesForm(
         asks="numbers",
         answers=(name,),
         target_centre=float(numbers.mean()),
-        target_scale=deviation if deviation > 1e-12 else 1.0,
+        target_scale=float(find_scale(numbers)),
     )
 
 

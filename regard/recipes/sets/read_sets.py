@@ -17,7 +17,7 @@ from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
 from regard.data.table_rows import looks_like_table
-from regard.data.targets import explain_asks, first_without_number, infer_asks, read_numbers
+from regard.data.targets import explain_asks, find_scale, first_without_number, infer_asks, read_numbers
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, draw, in_ball, standardise_target
 from regard.recipes.sets.long_tables import LongTable, read_long
@@ -323,5 +323,4 @@ def _elements_of(starts: Array, sets: Array) -> Array:
 
 def _standard(values: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each column; 1 for one that never changes.   t d"""
-    deviation = values.std(0)
-    return tuple(values.mean(0).tolist()), tuple(np.where(deviation > 1e-12, deviation, 1.0).tolist())
+    return tuple(values.mean(0).tolist()), tuple(find_scale(values).tolist())

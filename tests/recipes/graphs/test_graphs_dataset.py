@@ -170,6 +170,15 @@ def test_a_folder_of_edge_lists_is_many_graphs(tmp_path):
     )
 
 
+def test_a_target_that_is_always_the_same_has_the_scale_1(tmp_path):
+    """Its mean is rounded, so its deviation is not 0."""
+    write(tmp_path / "e.csv", edge_text())
+    write(tmp_path / "e.nodes.csv", node_text(labels=["0.1"] * 6))
+    graphs = read(tmp_path / "e.csv", validation=0.0, test=0.0)
+    assert np.full(6, 0.1).std() > 0
+    assert graphs.size == (pytest.approx(0.1), 1.0)
+
+
 def test_the_tu_format(tmp_path):
     place = tmp_path / "tu"
     write(place / "DS_A.txt", "1, 2\n2, 1\n3, 4\n4, 3\n4, 5\n5, 4\n")
