@@ -106,7 +106,7 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
         inputs = x.detach().clone().requires_grad_()
         with torch.enable_grad():
             (grad,) = torch.autograd.grad(answer(model(inputs)).sum(), [inputs])
-        return _contracted(grad * inputs.detach(), x)
+        return _contracted(grad * inputs.detach())
     found: list[Tensor] = []
 
     def first_made(module: nn.Module, given: Any, out: Any) -> Tensor | None:
@@ -140,10 +140,10 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
             "no module of the model makes vectors of the ids it is given; give vectors b n d instead of ids"
         )
     (grad,) = torch.autograd.grad(value, found)
-    return _contracted(grad * found[0].detach(), x)
+    return _contracted(grad * found[0].detach())
 
 
-def _contracted(product: Tensor, x: Tensor) -> Tensor:
+def _contracted(product: Tensor) -> Tensor:
     """b n ... -> b n"""
     if product.dim() > 2:
         return product.flatten(2).sum(-1)

@@ -401,9 +401,7 @@ class Subject:
         numbers."""
         if x.is_floating_point():
             spread = x.std() if x.numel() > 1 else x.new_tensor(1.0)
-            if torch.isfinite(spread) and spread > 0:
-                spread = spread
-            else:
+            if not (torch.isfinite(spread) and spread > 0):
                 spread = x.new_tensor(1.0)
             noise = torch.randn(x.shape, generator=draw, dtype=torch.float32).to(x.device, x.dtype)
             return x.mean() + 1.5 * spread * noise

@@ -79,7 +79,7 @@ def refuse_gradients(*tensors: Tensor) -> None:
         raise RegardError("a cache carries no gradients; use torch.no_grad()")
 
 
-def first_axis(where: Where, b: int, name: str) -> Tensor | None:
+def first_axis(where: Where, name: str) -> Tensor | None:
     """Places on the first axis, which is time.   n, b n or b n s -> b|1 n"""
     if where is None:
         return None
@@ -100,7 +100,7 @@ def order_of(
     Two tokens at one place would have to see each other, which a sum over the past cannot do. lost_first: a token
     without a place comes first, and is no error
     """
-    places = first_axis(where, b, name)
+    places = first_axis(where, name)
     if places is None:
         return None
     if lost_first and places.is_floating_point():

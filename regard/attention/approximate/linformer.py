@@ -68,7 +68,7 @@ class Linformer(Approximation):
 
     def _columns(self, b: int, n: int, where: Tensor | None) -> Tensor | slice:
         """Which column of E and F belongs to each token.   -> b|1 n, or a slice"""
-        places = first_axis(where, b, self.name)
+        places = first_axis(where, self.name)
         if places is None:
             if n > self.places:
                 self._refuse(n - 1)

@@ -174,8 +174,6 @@ class Node:
                 return None
             if found is None:
                 found = [np.zeros_like(offsets) for _ in origin]
-            else:
-                found = found
             for whole, piece in zip(found, origin, strict=True):
                 whole[inside] = piece
         return found

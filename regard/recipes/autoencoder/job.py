@@ -64,7 +64,7 @@ def make_job(settings: Settings, inputs: Inputs) -> AutoencoderJob:
         info=info,
         unit=inputs.unit,
         examples=inputs.unit,
-        notes=(*inputs.notes, *_left_out(inputs.skipped, data.path), *_explain(data, config, inputs)),
+        notes=(*inputs.notes, *_left_out(inputs.skipped, data.path), *_explain(data, inputs)),
         validation=info.validation,
         test=test,
         rows=lambda split: inputs.rows(SPLITS[split]),
@@ -118,7 +118,7 @@ def _first_not_binary(inputs: Inputs) -> float | None:
     return float(odd[0])
 
 
-def _explain(data: InputsConfig, config: Any, inputs: Inputs) -> tuple[str, ...]:
+def _explain(data: InputsConfig, inputs: Inputs) -> tuple[str, ...]:
     """What a reader of figures should know."""
     if data.binarise == "dynamic":
         return (

@@ -97,7 +97,7 @@ def _usable(graphs: Graphs, model: Any) -> tuple[Graphs, tuple[str, ...]]:
     return replace(graphs, edge_x=None, edge_scaling=None), (*graphs.notes, left)
 
 
-def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+def other_split(run: Run, path: str) -> tuple[Task, Split, tuple[str, ...] | None]:
     """Other graphs with labels, read as the run reads its own data: their test split, or all labelled
     examples if there is none."""
     config = config_for(run, path)

@@ -92,7 +92,7 @@ class GraphsRecipe(Recipe):
     def other_split(
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
-        return other_split(run, data, context)
+        return other_split(run, data)
 
     def reader(self, run: Run, model: nn.Module) -> Reader:
         return run_reader(run, model)

@@ -87,7 +87,7 @@ class LatentView(View):
                 "original": exhibit_large(scene.given.inputs["x"][0], codes.info),
                 "decoded": exhibit_large(codes.decode(base[None])[0], codes.info),
             },
-            "dimensions": self._dimensions(base),
+            "dimensions": self._dimensions(),
             "strips": self._strips(base, first),
             "note": self._note(),
         }
@@ -142,7 +142,7 @@ class LatentView(View):
         rows = counts[1] if len(counts) > 1 else 1
         return {"rows": rows, "columns": counts[0], "shown": exhibit(decoded, self.codes.info)}
 
-    def _dimensions(self, base: Tensor) -> list[dict[str, Any]]:
+    def _dimensions(self) -> list[dict[str, Any]]:
         codes = self.codes
         middle, sigma = codes.spread
         active = codes.active.tolist()
