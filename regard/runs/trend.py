@@ -1,50 +1,109 @@
-"""Where a training was going when it ended: it overfitted, or it was still falling."""
+"""Where a training was going when it ended: it overfitted, or its validation loss was still falling."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import Any, Literal
 
-from regard.runs.best import Look, best_look
+from regard.runs.best import LAST, Look, best_look
 from regard.runs.figures import say_loss
+from regard.runs.run import Run
 
-TOO_MANY = 3  # evaluations without better weights
-TOO_LONG = 0.25  # smallest share of the steps after the best one
+FEWEST = 6  # evaluations that tell anything
+FEW = 3  # evaluations in a row that are no chance
 CLEARLY_WORSE = 0.05  # smallest relative rise of the validation loss
+BEYOND_NOISE = 4  # smallest rise, in standard deviations of the noise
 STILL_FALLING = 0.005  # smallest relative fall of the validation loss, from one evaluation to the next
-FEWEST = 4  # evaluations that tell anything
+LONGER = 3  # times the budget, where more will help
+
+Events = Sequence[Mapping[str, Any]]
+Trend = Literal["overfitted", "still falling"]
 
 
-def has_overfitted(best: Look, last: Look, *, since: int, best_step: int, step: int) -> bool:
-    """Did the validation loss rise for long, and clearly? since: evaluations after the best"""
-    if since < TOO_MANY or step - best_step < TOO_LONG * step:
-        return False
-    then, now = float(best["loss"]), float(last["loss"])
-    as_often_right = "accuracy" in best and last["accuracy"] >= best["accuracy"]
-    return now - then >= CLEARLY_WORSE * abs(then) and not as_often_right
-
-
-def is_still_falling(before: float, now: float) -> bool:
-    """Was the last validation loss clearly lower than the one before?"""
-    return before - now >= STILL_FALLING * abs(before)
-
-
-def read_trend(looks: Sequence[Look], keep: str | None) -> str | None:
-    """Advice in a sentence or two; None: there is none to give.   looks: evaluations, in order"""
-    best = best_look(looks, keep)
-    if best is None or len(looks) < FEWEST:
-        return None
-    last, since = looks[-1], len(looks) - 1 - list(looks).index(best)
-    then, now = float(best["loss"]), float(last["loss"])
-    if has_overfitted(best, last, since=since, best_step=best["step"], step=last["step"]):
+def advise(run: Run) -> str | None:
+    """What the history of a run says about the next one, in a sentence or two; None: nothing that is sure."""
+    events, keep, train = run.metrics(), run.config.keep, run.config.train or {}
+    trend, looks = read_trend(events, keep), _looks(events, keep)
+    if trend == "overfitted":
+        best, last = best_look(looks, keep), looks[-1]
+        assert best is not None
+        in_time = "" if train.get("patience") else f"; --train.patience {FEW} stops in time"
         return (
-            f"It overfitted after step {best['step']:,}: since then the validation loss rose from "
-            f"{say_loss(then)} to {say_loss(now)}. The weights of step {best['step']:,} were kept. More data "
-            f"or a smaller model would help; --train.patience {TOO_MANY} stops in time."
+            f"It overfitted after step {best['step']:,}, whose weights were kept: since then the validation "
+            f"loss rose from {say_loss(best['loss'])} to {say_loss(last['loss'])}, while the training loss "
+            f"fell. More data or a smaller model would help{in_time}."
         )
-    before = float(looks[-2]["loss"])
-    if since == 0 and is_still_falling(before, now):
+    if trend == "still falling" and looks[-1]["step"] == run.config.steps:
+        if train.get("steps") is None and train.get("minutes") is not None:
+            option = f"--train.minutes {LONGER * train['minutes']:g}"
+        else:
+            option = f"--train.steps {LONGER * looks[-1]['step']}"
         return (
-            "The last evaluation was the best, and the validation loss was still falling (from "
-            f"{say_loss(before)} to {say_loss(now)}). More minutes will help: --train.minutes, or --train.steps."
+            f"The validation loss was still falling at the end (from {say_loss(looks[-2]['loss'])} to "
+            f"{say_loss(looks[-1]['loss'])}): a longer training will help, the same command with {option}."
         )
     return None
+
+
+def read_trend(events: Events, keep: str | None) -> Trend | None:
+    """Where the evaluations were going; None: nowhere, or it cannot be told from so few, or such noisy ones.
+
+    overfitted     the last evaluations are all clearly worse than the best, while the training loss fell
+    still falling  each of the last evaluations was the best so far
+    """
+    looks = _looks(events, keep)
+    if keep == LAST or len(looks) < FEWEST:  # of LAST evaluations cannot be compared
+        return None
+    if _overfitted(events, looks, keep):
+        return "overfitted"
+    if _still_falling(looks, keep):
+        return "still falling"
+    return None
+
+
+def _looks(events: Events, keep: str | None) -> list[Look]:
+    """The evaluations whose measures are numbers, in order."""
+    needed = {"loss"} if keep in (None, LAST) else {"loss", keep}
+    found = [event for event in events if event["event"] == "validation"]
+    return [look for look in found if all(_is_number(look.get(name)) for name in needed)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _overfitted(events: Events, looks: Sequence[Look], keep: str | None) -> bool:
+    best = best_look(looks, keep)
+    assert best is not None
+    last = looks[-max(FEW, len(looks) // 4) :]
+    clearly = max(CLEARLY_WORSE * abs(best["loss"]), BEYOND_NOISE * _noise([look["loss"] for look in looks]))
+    if min(look["loss"] for look in last) - best["loss"] < clearly:
+        return False
+    if "accuracy" in best and max(look.get("accuracy", 0.0) for look in last) >= best["accuracy"]:
+        return False
+    return _training_loss_fell(events, best["step"], looks[-1]["step"])
+
+
+def _noise(losses: Sequence[float]) -> float:
+    """The standard deviation of what is no trend, by the median of second differences: of noise with standard
+    deviation 1 these have √6, and half of them are smaller than 0.6745 times that."""
+    bends = [abs(a - 2 * b + c) for a, b, c in zip(losses, losses[1:], losses[2:], strict=False)]
+    return median(bends) / (0.6745 * math.sqrt(6))
+
+
+def _training_loss_fell(events: Events, best: int, last: int) -> bool:
+    """Was it lower in the last steps than in those before the best evaluation?"""
+    some = max(1, min(best, last - best) // 2)
+    losses = [(event["step"], event["loss"]) for event in events if event["event"] == "step"]
+    then = [loss for step, loss in losses if best - some < step <= best]
+    now = [loss for step, loss in losses if last - some < step <= last]
+    return bool(then and now) and fmean(now) < fmean(then)
+
+
+def _still_falling(looks: Sequence[Look], keep: str | None) -> bool:
+    losses = [look["loss"] for look in looks]
+    each_was_lowest = all(losses[k] < min(losses[:k]) for k in range(len(losses) - FEW, len(losses)))
+    fell = losses[-2] - losses[-1] >= STILL_FALLING * abs(losses[-2])
+    return each_was_lowest and fell and best_look(looks, keep) is looks[-1]

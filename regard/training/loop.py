@@ -22,6 +22,7 @@ from regard.runs.best import LAST, rank
 from regard.runs.environment import environment
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import Run
+from regard.runs.trend import advise
 from regard.training import budget
 from regard.training.checkpoint import Checkpoint
 from regard.training.compiled import compiled
@@ -310,7 +311,6 @@ class Training:
                 f"the validation loss is not a number ({measures['loss']}) at step {now.step}; "
                 f"{self._advice()}"
             )
-        now.before = now.measures.get("loss")
         now.measures, now.worse = measures, now.worse + 1
         last = self.keep == LAST or now.best_step is None
         if last or rank(measures, self.keep) > rank(now.best, self.keep):
@@ -403,11 +403,9 @@ class Training:
             seconds=self._seconds(),
             notes=tuple(self.notes),
             again=how_to_go_on(self.run),
-            worse=now.worse,
             keep=self.keep,
             averaged=self.stepper.average is not None,
-            before=now.before,
-            minutes=self.config.minutes if self.timekeeper is not None else None,
+            advice=advise(self.run),
             stride=1 if self.plan is None else self.plan.stride,
         )
         self.tell("ended", result)

@@ -8,7 +8,6 @@ from typing import Literal
 
 from regard.runs.best import LAST, RISING
 from regard.runs.figures import say_loss, say_measure
-from regard.runs.trend import TOO_MANY, has_overfitted, is_still_falling
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,9 @@ class Result:
     seconds: float = 0.0  # over all processes of the run
     notes: tuple[str, ...] = ()
     again: str = "--resume"  # how to resume
-    worse: int = 0  # evaluations since the best
     keep: str = "loss"  # the measure by which the best was chosen
     averaged: bool = False  # are the saved weights a moving average?
-    before: float | None = None  # validation loss of the evaluation before the last
-    minutes: float | None = None  # the budget, if it was given in minutes
+    advice: str | None = None  # what the history of its evaluations says about the next run
     stride: int = 1  # each evaluation took one of so many validation batches
 
     def say(self) -> str:
@@ -69,47 +66,16 @@ class Result:
             last = ", the last one"
         else:
             last = ""
-        return f"kept: {weights} of step {self.best_step:,}{last}, which had the {self._best()}"
-
-    def _best(self) -> str:
-        """What decided which weights were kept."""
-        return f"{'highest' if self.keep in RISING else 'lowest'} validation {self.keep}"
-
-    def overfitting(self) -> str | None:
-        """A note if the validation loss rose for long; None: it did not."""
-        if self.best_step is None or not has_overfitted(
-            self.best, self.measures, since=self.worse, best_step=self.best_step, step=self.step
-        ):
-            return None
-        then, now = self.best["loss"], self.measures["loss"]
+        best = "highest" if self.keep in RISING else "lowest"
         return (
-            f"note: overfitted since step {self.best_step:,} of {self.step:,}, which had the {self._best()}: the "
-            f"validation loss rose from {say_loss(then)} to {say_loss(now)}. More data or a smaller model would help; "
-            f"--train.patience {TOO_MANY} stops in time"
-        )
-
-    def still_falling(self) -> str | None:
-        """A note if the last evaluation was the best, and clearly better than the one before; None: it was
-        not."""
-        if self.reason != "done" or self.best_step != self.step or self.before is None:
-            return None
-        now = self.measures["loss"]
-        if not is_still_falling(self.before, now):
-            return None
-        if self.minutes is None:
-            more, option = "steps", f"--train.steps {3 * self.step}"
-        else:
-            more, option = "minutes", f"--train.minutes {3 * self.minutes:g}"
-        return (
-            f"note: the last evaluation was the best, and the validation loss was still falling (from "
-            f"{say_loss(self.before)} to {say_loss(now)}): more {more} will help: the same command with {option}"
+            f"kept: {weights} of step {self.best_step:,}{last}, which had the {best} validation {self.keep}"
         )
 
     def lines(self) -> list[str]:
         """All lines that are printed at the end."""
         kept = [self.kept()] if self.step else []
-        notes = [note for note in (self.overfitting(), self.still_falling()) if note is not None]
-        return [self.say(), *kept, *notes]
+        advice = [] if self.advice is None else [f"note: {self.advice}"]
+        return [self.say(), *kept, *advice]
 
 
 def say_measures(measures: Mapping[str, float]) -> str:

@@ -16,7 +16,6 @@ from regard.look.views.outcome import outcome
 from regard.runs.figures import say_percent
 from regard.runs.outcome import FILE, first_example
 from regard.runs.run import Run
-from regard.runs.trend import read_trend
 
 TINY = {"model.dim": 16, "model.depth": 1, "model.heads": 2, "train.batch": 8, "train.evaluate_every": 5}
 
@@ -146,27 +145,6 @@ def test_a_module_of_your_own_has_an_outcome(tmp_path):
     run = regard.train(model=model, task="classify", data=(x, y), out=tmp_path / "own", steps=3, observers=[])
     found = outcome(run, model)
     assert "Linear with 8 parameters" in found["sentence"] and not found["next"] and found["figures"]
-
-
-def looks(losses, accuracies=None):
-    more = [{}] * len(losses) if accuracies is None else [{"accuracy": each} for each in accuracies]
-    return [{"step": 10 * (k + 1), "loss": loss, **more[k]} for k, loss in enumerate(losses)]
-
-
-@pytest.mark.parametrize(
-    "evaluations, told",
-    [
-        (looks([2.0, 1.0, 1.2, 1.4, 1.6]), "overfitted after step 20"),
-        (looks([2.0, 1.6, 1.3, 1.1, 0.9]), "still falling"),
-        (looks([2.0, 1.0, 0.9, 0.9, 0.899]), None),
-        (looks([2.0, 1.0, 1.2, 1.4, 1.6], [0.5, 0.8, 0.8, 0.8, 0.8]), None),
-        (looks([2.0, 1.0, 0.8]), None),
-        ([], None),
-    ],
-)
-def test_advice_follows_the_curve(evaluations, told):
-    found = read_trend(evaluations, "loss")
-    assert (found is None) if told is None else told in found
 
 
 def test_the_report_in_a_browser(browser, home):

@@ -17,13 +17,14 @@ from regard import files
 from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError
 from regard.look.views.history import curves
+from regard.look.views.outcome import outcome
 from regard.runs.load import load_weights
 from regard.runs.run import Run
+from regard.runs.trend import advise
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
 from regard.training.progress import Lines
 from regard.training.recompute import blocks, recomputing
-from regard.training.result import Result
 from regard.training.step import pick_device, pick_half, seed_all
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress
 from tests.training.cases import VOCAB, WIDTH, At, Pairs, Tiny, interrupt, losses, says, tiny, train
@@ -343,34 +344,24 @@ class Worse:
 @pytest.mark.parametrize(
     "losses, said",
     [
-        (
-            (1.0, 0.5, 0.6, 0.7, 0.9, 0.8),
-            "step 4 of 12.*0.5000.*0.8000",
-        ),
-        ((3.0, 2.0, 2.0, 2.0, 2.0, 2.01), None),  # hardly worse
-        ((3.0, 2.0, 1.0, 0.5, 0.9, 0.9), None),  # not for long
-        ((3.0, 2.5, 2.0, 1.5, 1.0, 0.999), None),
+        ((1.0, 0.5, 0.6, 0.7, 0.8, 0.9), "overfitted after step 4.*0.5000.*0.9000"),
+        ((1.0, 0.5, 0.6, 0.7, 0.9, 0.8), None),  # so few and so uneven ones tell nothing
+        ((3.0, 2.5, 2.0, 1.5, 1.0, 0.9), "falling.*1.0000.*0.9000.*--train.steps 36"),
     ],
 )
-def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, losses, said):
+def test_which_weights_are_kept_is_told_and_advice_if_the_history_gives_any(tmp_path, losses, said):
     stream = io.StringIO()
-    _, result = train(
-        tmp_path / "run", task=Worse(*losses), evaluate_every=2, average=0.5, observers=[Lines(stream)]
-    )
+    task, told = Worse(*losses), [Lines(stream)]
+    run, result = train(tmp_path / "run", task=task, evaluate_every=2, average=0.5, observers=told)
     last = stream.getvalue().splitlines()[-1 if said is None else -2]
     best = 2 * (losses.index(min(losses)) + 1)
     step = f"step {best}{', the last one' * (best == 12)}"
     assert last == f"kept: the averaged weights of {step}, which had the lowest validation loss"
-    heard = result.overfitting()
-    assert (heard is None) == (said is None)
-    assert said is None or (re.search(said, heard) and heard == stream.getvalue().splitlines()[-1])
-
-
-@pytest.mark.parametrize("accuracy, heard", [(0.95, True), (1.0, False)])
-def test_who_is_as_often_right_learned_nothing_by_heart(accuracy, heard):
-    best, now = {"loss": 0.03, "accuracy": 1.0}, {"loss": 0.04, "accuracy": accuracy}
-    result = Result(step=100, steps=100, reason="done", measures=now, best=best, best_step=40, worse=6)
-    assert (result.overfitting() is not None) == heard
+    assert result.advice == advise(run) == outcome(run)["advice"]  # the terminal and the page say the same
+    if said is None:
+        assert result.advice is None
+    else:
+        assert re.search(said, result.advice) and stream.getvalue().endswith(f"note: {result.advice}\n")
 
 
 def test_without_a_validation_split_the_last_weights_are_kept_and_that_is_said(tmp_path):
@@ -447,8 +438,6 @@ def test_weights_are_kept_by_the_measure_that_is_asked_for_and_of_equal_ones_by_
     assert torch.equal(files.read_tensors(run.model_file)["head.weight"], kept[step])
     measure = "loss" if keep == "loss" else "accuracy"
     assert run.config.keep == measure and f"validation {measure}" in result.kept()
-    note = result.overfitting()
-    assert f"step {step} of 12" in note and "1.3000" in note
     assert curves(run)["best"]["point"][0] == step  # what the page shows is what was kept
 
 

@@ -305,26 +305,6 @@ def test_a_plan_that_changes_much_is_told(tmp_path, clock):
     assert "than at first" not in quiet.getvalue()
 
 
-@pytest.mark.parametrize(
-    "facts, said",
-    [
-        ({"before": 1.0, "loss": 0.9, "best_step": 12, "minutes": 2.0}, "--train.minutes 6"),
-        ({"before": 1.0, "loss": 0.9, "best_step": 12, "minutes": None}, "--train.steps 36"),
-        ({"before": 1.0, "loss": 0.999, "best_step": 12, "minutes": 2.0}, None),  # hardly better
-        ({"before": 1.0, "loss": 0.9, "best_step": 10, "minutes": 2.0}, None),  # not the best
-        ({"before": None, "loss": 0.9, "best_step": 12, "minutes": 2.0}, None),  # the only one
-    ],
-)
-def test_more_minutes_are_advised_where_they_will_help(facts, said):
-    values = SimpleNamespace(**facts)
-    result = loop.Result(
-        step=12, steps=12, reason="done", measures={"loss": values.loss}, best={"loss": values.loss},
-        best_step=values.best_step, before=values.before, minutes=values.minutes,
-    )  # fmt: skip
-    found = [line for line in result.lines() if "will help" in line]
-    assert len(found) == (said is not None) and all(said in line for line in found)
-
-
 def test_a_config_has_threads():
     with pytest.raises(ValueError, match=says("threads", "0")):
         TrainConfig(threads=0)

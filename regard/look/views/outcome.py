@@ -15,7 +15,7 @@ from regard.runs.best import main_measure
 from regard.runs.figures import say_number, say_percent
 from regard.runs.outcome import kept_examples, read_outcome
 from regard.runs.run import Run
-from regard.runs.trend import read_trend
+from regard.runs.trend import advise
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
@@ -40,12 +40,11 @@ def outcome(run: Run, model: nn.Module | None = None) -> dict[str, Any] | None:
     if not events:
         return None
     known = read_outcome(run)
-    looks = [event for event in events if event["event"] == "validation"]
     return {
         "view": "outcome",
         "sentence": _sentence(run, model, known, events),
         "figures": _figures(run, known),
-        "advice": read_trend(looks, run.config.keep),
+        "advice": advise(run),
         "examples": _examples(run, known),
         "sample": _sample(run),
         "next": _next(run, known),
