@@ -8,6 +8,7 @@ import time
 from regard.files import json_text
 from regard.recipes.answers import is_answers_file, is_lines_file
 from regard.recipes.prediction import Prediction
+from regard.runs.figures import say_percent
 
 LISTED = 10  # files that are named one by one
 NAMED = 5  # errors that are printed, when all of them are in a table
@@ -63,7 +64,7 @@ class AnswersPrinter:
 
     def _summarise(self) -> None:
         if self.judged:
-            print(f"right: {self.right / self.judged:.1%} of {self.judged:,} with a known label")
+            print(f"right: {say_percent(self.right / self.judged)} of {self.judged:,} with a known label")
         if self.table and self.answered:
             without = f", {self.errors:,} of them without an answer" if self.errors else ""
             count = self.answered + self.errors

@@ -13,7 +13,8 @@ from regard.files import write_bytes
 from regard.look import page
 from regard.look.colours import Colour, of_head
 from regard.look.report import FILE
-from regard.runs.repeats import Figures, Repeats, say_figure, say_spread
+from regard.runs.figures import say_value
+from regard.runs.repeats import Figures, Repeats, say_spread
 from regard.runs.run import Run
 
 STYLE = "repeats.css"
@@ -94,7 +95,7 @@ def _row(repeats: Repeats, name: str, columns: Sequence[tuple[str, str]]) -> str
     if figures is None:
         cells = ["not finished", *[""] * (len(columns) + 2)]
     else:
-        cells = [*(say_figure(each, figures[split][each]) for split, each in columns), *_facts(figures)]
+        cells = [*(say_value(each, figures[split][each]) for split, each in columns), *_facts(figures)]
     return f'<tr><th scope="row">{label}</th>{_cells(cells)}</tr>'
 
 
@@ -167,7 +168,7 @@ def _figure(
         f"<title>{escape(name)}</title></polyline>"
         for name, curve in curves.items()
     ]
-    top, bottom = escape(say_figure(measure, high)), escape(say_figure(measure, low))
+    top, bottom = escape(say_value(measure, high)), escape(say_value(measure, low))
     return "\n".join(
         [
             f'<section class="figure-of-runs"><h2>{escape(title)}</h2>',

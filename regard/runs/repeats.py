@@ -18,7 +18,7 @@ from regard import files
 from regard.errors import RegardError
 from regard.runs.best import best_look
 from regard.runs.environment import _version
-from regard.runs.figures import say_loss
+from regard.runs.figures import say_value
 from regard.runs.folder_of_runs import FILE, is_folder_of_runs
 from regard.runs.run import Run
 
@@ -155,19 +155,10 @@ def say_spread(measure: str, found: Mapping[str, Any]) -> str:
         return "no number"
     mean, deviation = found["mean"], found["deviation"]
     if deviation is None:
-        return say_figure(measure, mean)
+        return say_value(measure, mean)
     if measure == "loss" and abs(mean) >= 0.01:
-        return f"{say_figure(measure, mean)} ± {deviation:.4f}"  # as many digits as the mean has
-    return f"{say_figure(measure, mean)} ± {say_figure(measure, deviation)}"
-
-
-def say_figure(measure: str, value: float) -> str:
-    """87.2%, 1.8532, 12.41"""
-    if measure == "accuracy":
-        return f"{value:.1%}"
-    if measure == "loss":
-        return say_loss(value)
-    return f"{value:.4g}"
+        return f"{say_value(measure, mean)} ± {deviation:.4f}"  # as many digits as the mean has
+    return f"{say_value(measure, mean)} ± {say_value(measure, deviation)}"
 
 
 def figures_of(run: Run) -> Figures:

@@ -15,6 +15,7 @@ from regard.api import finish, train
 from regard.cli.main import main
 from regard.errors import RegardError
 from regard.recipes.sets.dataset import SetsConfig
+from regard.runs.figures import say_percent
 from regard.runs.locations import latest_run_path
 from regard.runs.repeats import Repeats, say_spread, spread
 from regard.runs.run import Run
@@ -214,6 +215,9 @@ def test_figures_that_are_no_numbers_do_not_spoil_the_summary():
     assert spread([float("inf")])["mean"] is None
     assert say_spread("accuracy", spread([0.5, 0.7])) == "60.0% ± 14.1%"
     assert say_spread("loss", spread([1.25])) == "1.2500"
+    assert say_spread("accuracy", spread([0.9993])) == say_percent(0.9993) == "99.93%"
+    assert say_spread("accuracy", {"mean": 0.8125, "deviation": 0.0004}) == "81.3% ± 0.04%"  # a half goes up
+    assert say_spread("exact", {"mean": 0.5, "deviation": 0.1}) == "50.0% ± 10.0%"
     assert say_spread("MAE", spread([])) == "no number"
 
 
