@@ -100,6 +100,48 @@ def meshes(folder: Path) -> Tiny:
     return Tiny("meshes", str(folder / "solids"), {"model.hidden": 4, "train.batch": 8}, COUNT, True)
 
 
+def text_numbers(folder: Path) -> Tiny:
+    path = folder / "stars.csv"
+    path.write_text(
+        "\n".join(["text,label", *(f"{'good ' * (i % 7)}film {i},{i % 7 + 0.5}" for i in range(COUNT))])
+    )
+    small = {"model.dim": 8, "model.heads": 1, "model.bag": False, "train.batch": 8}
+    return Tiny("text", str(path), small, COUNT, False)
+
+
+def set_points(folder: Path) -> Tiny:
+    """Sets with a class for each of their points."""
+    random = np.random.default_rng(0)
+    path = folder / "points.csv"
+    rows = [f"{i},{random.normal(k, 1):.3f},{'ab'[k]}" for i in range(COUNT) for k in (0, 1, 1)]
+    path.write_text("\n".join(["set,x,target", *rows]))
+    return Tiny("sets", str(path), {"model.hidden": 4, "train.batch": 8}, COUNT, True)
+
+
+def vertices(folder: Path, odd: str = "1") -> Tiny:
+    """Tetrahedra with a class for each vertex. odd: that of the last one of all"""
+    place = folder / f"vertices-{odd}"
+    place.mkdir(exist_ok=True)
+    head = ["ply", "format ascii 1.0", "element vertex 4", *(f"property float {axis}" for axis in "xyz")]
+    head += ["property float label", "element face 4", "property list uchar int vertex_indices", "end_header"]
+    faces = ["3 0 2 1", "3 0 1 3", "3 1 2 3", "3 2 0 3"]
+    for i in range(COUNT):
+        last = odd if i == COUNT - 1 else "1"
+        points = ["0 0 0 0", "1 0 0 0", f"0 {1 + i / COUNT} 0 1", f"0 0 1 {last}"]
+        (place / f"{i}.ply").write_text("\n".join([*head, *points, *faces]))
+    return Tiny("meshes", str(place), {"model.hidden": 4, "train.batch": 8}, COUNT, True)
+
+
+def series(folder: Path) -> Tiny:
+    """Lines that rise and lines that fall."""
+    label = np.arange(COUNT) % 2
+    slope = np.where(label == 0, 1.0, -1.0)[:, None] * np.linspace(-1, 1, 12)
+    values = slope + np.random.default_rng(0).normal(0, 0.2, slope.shape)
+    np.savez(folder / "series.npz", values=values[..., None], labels=np.array(["up", "down"])[label])
+    small = {"model.dim": 8, "model.heads": 1, "model.depth": 1, "train.batch": 8}
+    return Tiny("series", str(folder / "series.npz"), small, COUNT, True)
+
+
 KINDS = {
     make.__name__: make
     for make in (texts, language, set_table, set_numbers, made_sets, nodes, edges, graphs, meshes, images)
