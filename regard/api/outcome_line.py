@@ -25,7 +25,7 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
     chosen = _beside(ended.best, found.measures, first)
-    if ended.keep == LAST:
+    if not _were_chosen(run, ended):
         return f"{said} (validation {chosen}{_of_validation(job, ended)}; these are the last weights)"
     return f"{said} (validation {chosen}{_of_validation(job, ended)}, by which the weights were chosen)"
 
@@ -35,7 +35,7 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
         return None
     first = main_measure(ended.best, ended.keep, classes=job.labels is not None)
     said = f"validation {_with_names(ended.best, first)}{_of_validation(job, ended, f' {job.examples}')}"
-    if ended.keep == LAST:
+    if not _were_chosen(run, ended):
         return said
     advice = ""
     if "test" in (run.config.data or {}) and not job.own_splits:
@@ -44,6 +44,12 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
         f"{said}, by which the weights were chosen, so new {job.examples} are likely predicted a little worse"
         f"{advice}"
     )
+
+
+def _were_chosen(run: Run, ended: Result) -> bool:
+    """Were the weights chosen among several by the validation split? Then its figure flatters them."""
+    looks = sum(event["event"] == "validation" for event in run.metrics())
+    return ended.keep != LAST and looks > 1
 
 
 def _of_validation(job: Job, ended: Result, unit: str = "") -> str:

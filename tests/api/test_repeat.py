@@ -263,7 +263,7 @@ def test_a_stopped_run_does_not_look_at_its_test_split(tmp_path, monkeypatch):
 
 def test_without_a_test_split_the_end_says_what_the_figure_is(tmp_path):
     told = Stopper()
-    repeated(tmp_path, tmp_path / "run", told)
+    repeated(tmp_path, tmp_path / "run", told, train__evaluate_every=2)
     assert told.lines[-1].startswith("validation accuracy ") and " of 4 sets" in told.lines[-1]
     assert "by which the weights were chosen" in told.lines[-1] and "--data.test 0.1" in told.lines[-1]
     told = Stopper()
@@ -271,11 +271,22 @@ def test_without_a_test_split_the_end_says_what_the_figure_is(tmp_path):
     assert "there is no validation split" in told.lines[-1]
 
 
+def test_who_was_evaluated_once_was_not_chosen(tmp_path):
+    told = Stopper()
+    repeated(tmp_path, tmp_path / "run", told)
+    assert told.lines[-1].startswith("validation accuracy ") and told.lines[-1].endswith(" of 4 sets")
+    told = Stopper()
+    repeated(tmp_path, tmp_path / "other", told, data__test=0.2)
+    assert told.lines[-1].startswith("test accuracy ") and told.lines[-1].endswith(
+        "; these are the last weights)"
+    )
+
+
 def test_no_share_is_advised_where_the_data_has_its_own_splits(tmp_path):
     arrays = dict(np.load(KINDS["nodes"](tmp_path).data))
     np.savez(tmp_path / "own.npz", **arrays, train_idx=np.arange(30), val_idx=np.arange(30, 40))
     told = Stopper()
-    how = {"steps": 2, "observers": [told], "report": False}
+    how = {"steps": 2, "observers": [told], "report": False, "options": {"train.evaluate_every": 1}}
     regard.train("graphs", data=tmp_path / "own.npz", out=tmp_path / "run", **how)
     assert told.lines[-1].startswith("validation accuracy ") and "--data.test" not in told.lines[-1]
 
