@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -173,8 +172,3 @@ READERS: dict[str, Callable[[str, int | None, np.random.Generator], Cloud]] = {
     ".ply": _ply,
     ".off": _off,
 }
-
-
-def _is_cloud(path: str | os.PathLike[str]) -> bool:
-    """Is this the path of a point cloud, by its suffix?"""
-    return Path(path).suffix.lower() in READERS

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from regard.errors import RegardError
 
-Floats = ctypes.POINTER(ctypes.c_float)
-Ints = ctypes.POINTER(ctypes.c_int32)
 LAYOUT = 10_000
 
 
