@@ -43,7 +43,6 @@ HEADERS = [
     "alarms",
 ]
 
-
 Seen = dict[str, Any]
 
 

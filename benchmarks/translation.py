@@ -40,8 +40,6 @@ REFERENCE = {
     "Multi30k": "41.02 (tokenised), 40.78 (13a): Transformer-Tiny, 177 epochs",
     "reverse": "95.19, greedy",
 }
-
-
 HEADERS = [
     *("task", "model", "parameters", "operations of the training", "BLEU", "lower-cased", "chrF"),
     *("exactly right", "one sentence", "seeds"),

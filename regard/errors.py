@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable
 
 LIKE = 0.5  # of the letters of a name, for one to be meant by another
-
-
 LONGEST = 1000  # characters of a message; what it quotes may be as long as a file
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # what a terminal would obey, or could not show
 

@@ -51,10 +51,6 @@ def digits() -> Rows:
 MOST_PACKED = 1032  # bytes that gzip can make of one
 
 # ── idx
-#
-#
-#
-# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def is_idx_of_images(path: Path) -> bool:
@@ -145,10 +141,6 @@ def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
 
 
 # ── npz
-#
-#
-#
-# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PAIRS = (("images", "labels"), ("x", "y"))
 SHAPES = "they should be n h w, n h w 3 or n 3 h w"

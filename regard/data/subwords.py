@@ -31,7 +31,6 @@ _REMEMBERED = 1 << 17  # segments whose ids are kept, some 30 MB
 _SEGMENT = re.compile(r"[ \t\r\n]*+(?:\S++|[^\S \t\r\n]++[ \t\r\n]*+)*+")
 _WORD = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]++| ?[0-9]++| ?[^\sA-Za-z0-9]++|\s+(?!\S)|\s+", re.ASCII)
 
-
 # a key of tokenizer.json: the model expects the special tokens that it would add, and ends texts with some
 FRAMED = "regard_framed"
 MASKS = ("[MASK]", "<mask>")

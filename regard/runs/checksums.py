@@ -21,7 +21,6 @@ from regard.runs.command import shell_command
 FILE = "checksums.json"
 COPIED = ("tokenizer.json", "config.json")
 
-
 _writing = threading.RLock()
 
 

@@ -20,7 +20,6 @@ USUAL = 2 * LARGEST  # unused bytes at the end of the heap that glibc keeps by d
 LARGE = 2**23  # bytes: gathered blocks of weights that are worth it
 ELSEWHERE = 2**16  # how many blocks glibc maps outside its heap by default
 
-
 _depth = 0  # blocks of retain_freed_memory that are open
 
 

@@ -20,8 +20,6 @@ from tests.look.scenes import reader_for
 
 ROLES = Roles(streams=(Stream("x", mask="real"),))
 GRAPH = Roles(nodes="x", edges="edges")
-
-
 THREE = {"x": torch.zeros(2, 4, 3)}
 
 

@@ -33,7 +33,6 @@ from regard.recipes.graphs.splits import check_split, draw_split, no_folds
 SPARSE_BELOW, WIDE = 0.1, 64  # features with fewer nonzeros and at least this width are stored sparse
 MOST_DEGREE = 15  # each degree up to this one is a feature
 
-
 Level = Literal["auto", "node", "edge", "graph"]
 Features = Literal["auto", "given", "degree", "both"]
 Scale = Literal["auto", "none", "rows", "columns"]

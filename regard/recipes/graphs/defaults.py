@@ -30,7 +30,6 @@ ATTENTION = ("gat", "gatv2")
 LOOKS = 40  # evaluations in a training of a known number of steps
 EPOCHS, LEAST_STEPS, MOST_STEPS = 50, 500, 5000  # of whole graphs
 
-
 GraphNetSettings = settings_class(
     "GraphNetSettings",
     "GraphNet: message passing between neighbours, layer by layer.",

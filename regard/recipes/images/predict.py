@@ -28,8 +28,6 @@ from regard.runs.load import load_model
 from regard.runs.run import Run
 
 AT_ONCE = 64  # images that are predicted together
-
-
 LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
 
 

@@ -26,19 +26,11 @@ from regard.runs.outcome import first_example
 from regard.runs.run import Run
 
 HELD_OUT = "This image is from the data and was held out from training; --input shows one of yours."
-
-
 OF_THE_DATA = (
     "This image is from the data, and the model may have learned from it; --input shows one of yours."
 )
-
-
 TRIED = 20  # files, until one can be read
-
-
 DRAWN = "The data is not where it was, so this image was drawn for the purpose; --input shows one of yours."
-
-
 SEVERAL = (
     "The prediction averages {} of the image, as regard predict does; where the model looks, what matters "
     "to the prediction and what else the page shows of its inside is of the image as it stands."

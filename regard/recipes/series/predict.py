@@ -25,8 +25,6 @@ from regard.runs.run import Run
 from regard.training.tasks import call
 
 TOGETHER = 64  # series that are classified at once
-
-
 OTHER = 0.1  # of a step: rows that are this much closer or farther than in training
 
 

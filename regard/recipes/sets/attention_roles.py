@@ -12,14 +12,8 @@ from regard.nn.pool import AttentionPool
 from regard.nn.set_attention import ISAB, PMA
 
 PLURALS = {"query": "queries"}
-
-
 AMONG = "how much of all attention each point gets; choose a point to see what it looks at"
-
-
 ASKED = "what each {} looks at, in its own colour"
-
-
 ASKS = "which {} each point looks at"
 
 

@@ -283,10 +283,6 @@ def padded_sets(sets: list[Array], target: Array | list[Array]) -> Batch:
 
 
 # ── synthetic
-#
-#
-#
-# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
@@ -295,10 +291,6 @@ def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
 
 
 # ── from files
-#
-#
-#
-# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def standardise_target(target: Array, form: SetsForm) -> Array:

@@ -25,14 +25,8 @@ from regard.recipes.sets.made_sets import MADE
 
 # sets in the validation split of a synthetic task, and in its test split, and how many are drawn at once
 JUDGED, TOGETHER = 512, 32
-
-
 USUAL = 4096  # sets that give the mean and standard deviation of a synthetic task
-
-
 CLOUD_POINTS = 1024  # points of a point cloud from a file in a batch, by default
-
-
 # a large point cloud keeps so many times the points of a batch, so that each step can draw others
 SPARE = 4
 

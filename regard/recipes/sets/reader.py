@@ -25,7 +25,6 @@ from regard.symmetry.roles import Roles
 
 ReadRows = Callable[[Path], Array]  # a file -> the elements of a set, n d
 
-
 FILE = Control(
     name="file",
     type="file",

@@ -12,8 +12,6 @@ from regard.look.pack import unpack_array
 from regard.look.stills import COLOURS, PALE, PLAIN, Draw, pictures
 
 MOST_POINTS = 4000  # in one picture
-
-
 YAW, PITCH = 0.6, 0.35  # as the page begins
 
 

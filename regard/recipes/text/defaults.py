@@ -36,7 +36,6 @@ FEW_LABELLED = 4_000_000  # bytes
 STEPS_OF_LABELLED = {20_000: 300, 400_000: 600}
 MINUTES_OF_LABELLED = 1.0
 
-
 DecoderSettings = settings_class(
     "DecoderSettings",
     "A causal LM: predicts each token from those before it.",
