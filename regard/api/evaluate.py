@@ -48,8 +48,7 @@ def evaluate(
     if run.config.given is not None and data is None:
         raise RegardError(
             f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; "
-            "give a "
-            "file of the same kind"
+            "give a file of the same kind"
         )
     with scanning_once():
         return recipe.evaluate(run, None if data is None else os.fspath(data), context)

@@ -63,10 +63,9 @@ def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
     fits = start.config.kind in (wanted, *recipe.bodies.get(wanted, ()))
     if not fits and _lent_body(start, wanted) is None:
         raise RegardError(
-            f"cannot start from {start.path}: it holds a model of the kind "
-            f"{start.config.kind}, "
-            f"but this run trains a model of the kind {wanted}; start from a run of that kind: regard train "
-            f"{recipe.name} --model {wanted}"
+            f"cannot start from {start.path}: it holds a model of the kind {start.config.kind}, but this run "
+            f"trains a model of the kind {wanted}; start from a run of that kind: regard train {recipe.name} "
+            f"--model {wanted}"
         )
     known = _body_config(recipe, settings, start)
     body = {name: known[name] for name in _shared(recipe, settings, start)}

@@ -164,10 +164,8 @@ class Learned(Code):
             low, high, length = int(rows.min()), int(rows.max()), len(self.table) - self.unused
             if low < 0 or high >= length:
                 raise RegardError(
-                    f"place {low if low < 0 else high} is outside the {length} that were learned "
-                    "(0 to "
-                    f"{length - 1}); use a longer table, or Rotary, ALiBi or Sinusoidal, which "
-                    "have no end"
+                    f"place {low if low < 0 else high} is outside the {length} that were learned (0 to "
+                    f"{length - 1}); use a longer table, or Rotary, ALiBi or Sinusoidal, which have no end"
                 )
         code = self.table[rows + self.unused]
         if where.is_floating_point():

@@ -45,9 +45,8 @@ class Batch:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
         if self.tokens.dim() < 1 or (self.has_rows and self.target.shape[:1] != self.tokens.shape[:1]):
             raise RegardError(
-                "tokens and target must have the same number of rows, got shapes "
-                f"{tuple(self.tokens.shape)} and "
-                f"{tuple(self.target.shape)}"
+                f"tokens and target must have the same number of rows, got shapes {tuple(self.tokens.shape)} "
+                f"and {tuple(self.target.shape)}"
             )
         if self.real is not None:
             if self.real.dtype != torch.bool:

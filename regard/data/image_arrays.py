@@ -124,9 +124,8 @@ def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
     size = math.prod(shape)
     if size > most:  # nothing is unpacked to see that
         raise RegardError(
-            f"{path} should hold {' × '.join(map(str, shape))} bytes, and it can have {most:,} at most "
-            "here; it "
-            "is cut off or damaged"
+            f"{path} should hold {' × '.join(map(str, shape))} bytes, and it can have {most:,} at most here; "
+            "it is cut off or damaged"
         )
     content = stream.read(size + 1)
     if len(content) != size:

@@ -16,9 +16,8 @@ def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
     if len(different) > MOST:
         some = ", ".join(each[:20] for each in sorted(different)[:3])
         raise RegardError(
-            f"there are {len(different):,} different labels, such as {some}; a classifier knows {MOST:,} "
-            "at most; "
-            "choose the column or the folders of the classes"
+            f"there are {len(different):,} different labels, such as {some}; a classifier knows {MOST:,} at "
+            "most; choose the column or the folders of the classes"
         )
     numbers = all(
         each.isascii() and each.removeprefix("-").isdigit() and len(each) < 20 for each in different

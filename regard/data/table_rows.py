@@ -238,6 +238,5 @@ def _check_cells(path: str, about: Any) -> None:
     if max(size, cells * BYTES_OF_A_CELL) > most:
         raise RegardError(
             f"{path} has {about.num_rows:,} rows of {about.num_columns:,} columns and {size:,} bytes "
-            "unpacked, "
-            f"which is more than the {most:,} bytes that are read here; give a part of it"
+            f"unpacked, which is more than the {most:,} bytes that are read here; give a part of it"
         )

@@ -41,10 +41,8 @@ class UnknownCharacter(RegardError):
     def __init__(self, character: str, place: int, known: int) -> None:
         super().__init__(
             f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is "
-            "not among the "
-            f"{known} characters of this tokenizer; leave it out, or train with --data.tokens bytes, which "
-            "knows "
-            "all characters"
+            f"not among the {known} characters of this tokenizer; leave it out, or train with --data.tokens "
+            "bytes, which knows all characters"
         )
         self.character, self.place = character, place
 

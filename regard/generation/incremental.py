@@ -89,7 +89,6 @@ class IncrementalDecoder:
         if (logits.isnan() | (logits == torch.inf)).any():  # -inf is a token that cannot come
             raise RegardError(
                 "the logits of the model are NaN or infinite: its training diverged; train it again with a "
-                "smaller "
-                "--train.lr"
+                "smaller --train.lr"
             )
         return logits

@@ -80,8 +80,7 @@ class Sampling:
                 if getattr(self, name) != getattr(type(self), name):
                     raise RegardError(
                         f"{name} is for sampling, but beams={self.beams} is a beam search, which does not "
-                        "sample; "
-                        "leave out one of them"
+                        "sample; leave out one of them"
                     )
 
 

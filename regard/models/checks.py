@@ -57,8 +57,8 @@ def check_patch(config: Any) -> None:
     if config.patch > config.size:
         raise RegardError(
             f"patches of {config.patch} pixels are larger than images of {config.size}: one would be the "
-            "whole image, "
-            f"and nothing could look at anything; take size={config.patch} or more, or a smaller patch"
+            f"whole image, and nothing could look at anything; take size={config.patch} or more, or a "
+            "smaller patch"
         )
 
 

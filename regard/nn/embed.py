@@ -51,9 +51,8 @@ class TokenEmbedding(nn.Module):
         if low < 0 or high >= self.vocab:
             row, place = ((ids < 0) | (ids >= self.vocab)).nonzero()[0].tolist()
             raise RegardError(
-                f"ids must be from 0 to {self.vocab - 1}, got {ids[row, place].item()} in row {row} at "
-                f"place {place}; "
-                f"use the vocabulary the ids were made with, or say with `real` that this is padding"
+                f"ids must be from 0 to {self.vocab - 1}, got {ids[row, place].item()} in row {row} at place "
+                f"{place}; use the vocabulary the ids were made with, or say with `real` that this is padding"
             )
 
     def extra_repr(self) -> str:

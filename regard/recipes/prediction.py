@@ -76,8 +76,7 @@ class Prediction:
             return self
         reason = (
             f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the numbers of the input "
-            "are too "
-            "large, or the weights are damaged"
+            "are too large, or the weights are damaged"
         )
         return replace(self, labels={}, values={}, each=(), error=reason)
 

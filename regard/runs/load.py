@@ -53,7 +53,6 @@ def load_weights(run: Run, model: nn.Module) -> None:
         if name in tensors and not bool(tensors[name].isfinite().all()):
             raise RegardError(
                 f"{run.model_file} cannot be used: '{name}' holds NaN or infinity; train it again with a "
-                "smaller "
-                "--train.lr, or see: regard verify"
+                "smaller --train.lr, or see: regard verify"
             )
     model.load_state_dict(tensors)

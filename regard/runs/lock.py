@@ -120,8 +120,7 @@ def _own(folder: Path) -> Callable[[], None]:
             host, _, number = path.read_text("utf-8", errors="replace").partition(" ")
             raise RegardError(
                 f"process {number or '?'} on {host or '?'} trains in {folder.parent}, and this file system "
-                "has no "
-                f"locks to see whether it still does; if it does not, delete {path} and try again"
+                f"has no locks to see whether it still does; if it does not, delete {path} and try again"
             ) from error
         raise _busy(folder) from error
     with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -60,8 +60,7 @@ class Decider:
             if own.broken and measure.error < NEAR * tolerance:
                 raise CannotTell(
                     f"the error is {measure.error:.1e}, which may be rounding in {short(dtype)}, and the "
-                    "model does "
-                    "not run in float64, which would tell"
+                    "model does not run in float64, which would tell"
                 )
             return own
         again = replace(again, length=measure.length)
@@ -108,6 +107,5 @@ def _rounding(own: Decision, again: Measure) -> str | None:
         return None
     return (
         f"rounding: the error is {own.measure.error:.1e} in {short(own.dtype)} and shrinks to "
-        f"{again.error:.1e} in "
-        "float64"
+        f"{again.error:.1e} in float64"
     )

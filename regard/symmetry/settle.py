@@ -82,8 +82,7 @@ def _settle_axis(subject: Subject, stream: Stream) -> Roles:
         if axis is None and not _has_as_many(subject, stream.tokens) and _only_third_resizes(subject, stream):
             why = (
                 f"it is not known which axis of {stream.tokens!r} runs along the tokens: the second cannot "
-                "have another "
-                "size, and the third can; say it with Stream(axis=...)"
+                "have another size, and the third can; say it with Stream(axis=...)"
             )
             return replace(roles, unclear={**roles.unclear, stream.tokens: why})
     if stream.axis == 1 and _mixes_along_rows(subject, stream.tokens):
@@ -92,8 +91,7 @@ def _settle_axis(subject: Subject, stream: Stream) -> Roles:
         if x.shape[0] > x.shape[1]:
             why = (
                 f"outputs depend on each other along the first axis of {stream.tokens!r} and not along the "
-                "second: it "
-                "is not known which counts rows and which tokens; say it with Stream(axis=...)"
+                "second: it is not known which counts rows and which tokens; say it with Stream(axis=...)"
             )
             return replace(roles, unclear={**roles.unclear, "rows": why})
     return roles

@@ -118,9 +118,8 @@ def unheard(root: Weights) -> str:
         return f"the weights were summed along another axis than that of the softmax ({steps}), and with no values along it"
     if root.mixed is not None:
         return (
-            f"after the softmax the weights were mixed between {root.mixed} ({steps}), and others than "
-            "these were "
-            "multiplied with the values: these are the weights before that"
+            f"after the softmax the weights were mixed between {root.mixed} ({steps}), and others than these "
+            "were multiplied with the values: these are the weights before that"
         )
     if steps:
         return f"no sum of these weights with values was heard; after the softmax they went through {steps}"

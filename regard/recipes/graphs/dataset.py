@@ -291,8 +291,7 @@ def features(
         if how == "columns":
             raise RegardError(
                 f"the features of {parts.what} are mostly zero, and columns with mean 0 would make them "
-                "dense; "
-                "use --data.scale rows or none"
+                "dense; use --data.scale rows or none"
             )
         return _sparse_tensor(x, how == "rows"), Scaling(of="given", how=how, fill=fill)
     if how == "rows":

@@ -79,8 +79,7 @@ def check_count(count: int, unit: str, what: str) -> None:
     if count > MOST:
         raise RegardError(
             f"{what} would have {count:,} {unit}, because its largest number is {count - 1:,}; at most "
-            f"{MOST:,} "
-            "are read, numbered from 0 on"
+            f"{MOST:,} are read, numbered from 0 on"
         )
 
 

@@ -35,8 +35,7 @@ def draw_split(
             raise RegardError(
                 f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, "
                 "so it cannot be in two splits; add more examples, remove the class, or use "
-                "--data.validation 0 "
-                "--data.test 0"
+                "--data.validation 0 --data.test 0"
             )
     if level == "edge" and not config.directed:
         pairs, of = _join_directions(parts.edges, classes, parts.nodes)

@@ -48,9 +48,8 @@ def _of_array(array: Any, name: str) -> Any:
     if dtype != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
         raise RegardError(
             f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {dtype} of shape {shape}; "
-            "several "
-            "images are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers "
-            "up to 1"
+            "several images are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of "
+            "numbers up to 1"
         )
     return pillow().fromarray(array[:, :, 0] if shape[2:] == (1,) else array)
 

@@ -116,7 +116,6 @@ def _filled_up(config: Any) -> tuple[str, ...]:
     less, more = (config.size // patch * patch, -(-config.size // patch) * patch)
     sizes = f"{less} or {more}" if less else str(more)
     return (
-        f"patches of {patch} pixels do not divide images of {config.size}: the last ones are filled up "
-        "with "
+        f"patches of {patch} pixels do not divide images of {config.size}: the last ones are filled up with "
         f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",
     )

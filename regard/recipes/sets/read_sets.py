@@ -200,10 +200,9 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
 def class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
         raise RegardError(
-            f"{file.path} is not in the folder of a class; put the point clouds of each class in one "
-            "folder of "
-            f"{folder} that has the name of the class (or label each point: an .npz with arrays points and "
-            "labels)"
+            f"{file.path} is not in the folder of a class; put the point clouds of each class in one folder "
+            f"of {folder} that has the name of the class (or label each point: an .npz with arrays points "
+            "and labels)"
         )
     return file.label
 
@@ -228,9 +227,8 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     wrong = first_without_number(words) if config.asks == "numbers" else None
     if wrong is not None:
         raise RegardError(
-            f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', "
-            "expected a "
-            "number; use --data.asks classes for targets that are text"
+            f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', expected "
+            "a number; use --data.asks classes for targets that are text"
         )
     sets = len(starts) - 1
     shared: dict[str, Any] = {
@@ -303,9 +301,8 @@ def _split(
     if config.validation and counts.min() < 2:
         alone = answers[int(counts.argmin())]
         raise RegardError(
-            f"{config.path} has one set of class '{alone}', but the train and the validation split need "
-            "one each; "
-            "add more sets, remove the class, or use --data.validation 0"
+            f"{config.path} has one set of class '{alone}', but the train and the validation split need one "
+            "each; add more sets, remove the class, or use --data.validation 0"
         )
     return draw_splits(sets, config, seed, unit="sets", classes=target, names=answers)
 

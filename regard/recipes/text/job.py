@@ -292,9 +292,8 @@ def tokenizer_of(run: Run | None, data: Any) -> tokenizers.Tokenizer | None:
         asked = getattr(data, name)
         if asked not in (default, own.get(name)):
             raise RegardError(
-                f"the tokenizer comes from {run.path}, so --data.{name} {asked} has no effect; leave it "
-                "out, or "
-                f"train without --from"
+                f"the tokenizer comes from {run.path}, so --data.{name} {asked} has no effect; leave it out, "
+                "or train without --from"
             )
     return tokenizers.load(run.verify("tokenizer.json"))
 
