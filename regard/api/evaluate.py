@@ -30,8 +30,7 @@ def evaluate(
         evaluate("runs/mine", "other.csv")
 
     data  another file of the same kind, with its labels; None: the test split of the run's own data, or the
-          validation split
-          without one
+          validation split without one
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
     note  told what is being prepared, and the share that is done
     """

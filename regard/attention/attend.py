@@ -44,8 +44,7 @@ def attend(
             hold anything.
     bias    added to the scores (ALiBi, Relative, Buckets).
     where   places: None (consecutive, the queries are the last n of the m), a tensor for the keys whose last
-            n are the
-            queries', or a pair (here, there); each n, b n or b n s. NaN: a token without a place.
+            n are the queries', or a pair (here, there); each n, b n or b n s. NaN: a token without a place.
     scale   None is c^(−½).
     dropout the share of weights that is dropped, always: pass 0.0 when not training.
     weights what takes the place of softmax: Sparsemax() or Entmax() of regard.attention.weights.

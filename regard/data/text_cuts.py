@@ -6,8 +6,7 @@ from collections.abc import Iterator
 REACH = 1 << 14  # how far beyond the wanted place to look for a good one
 
 # Best first. Words, and the words that byte-pair encoding works in, end before a line end or a space that
-# follows
-# something else; a word also ends before a sign. If there is none of these, the cut is anywhere.
+# follows something else; a word also ends before a sign. If there is none of these, the cut is anywhere.
 _PLACES = tuple(re.compile(pattern) for pattern in (r"\S(?=[\r\n])", r"\S(?=\s)", r"\w(?=[^\w'’])"))
 
 

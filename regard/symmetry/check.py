@@ -58,8 +58,7 @@ def check(
     forward.
 
     symmetry   what the model promises: a group (what it lacks is declared broken), or Symmetry objects. None:
-               what the model
-               itself declares as `model.symmetry`, if it does.
+               what the model itself declares as `model.symmetry`, if it does.
     laws       names or Law objects; None: all that apply. A law of hygiene that is named here is taken as
                promised.
     roles      what each input is, where names and shapes do not say it.
@@ -67,8 +66,7 @@ def check(
     length     try so many tokens: those given, over again from the start. None: as many as are given.
 
     A copy of the model is measured in eval mode, `padding` and `neighbours` once more in training with
-    dropout at
-    0. Weights, modes, buffers, attributes and random numbers of the model are left as they were.
+    dropout at 0. Weights, modes, buffers, attributes and random numbers of the model are left as they were.
     """
     if trials < 1:
         raise RegardError(f"trials must be at least 1, got {trials}")

@@ -55,8 +55,7 @@ def _without_ones(own: Geometry) -> Geometry:
 
 def is_normalized(weights: Tensor) -> bool:
     """Are the weights not negative, and does each row sum to one? Rows of nothing but zeros have nothing to
-    look
-    at.   ... m"""
+    look at.   ... m"""
     if weights.shape[-1] < 2 or not weights.numel() or not weights.is_floating_point():
         return False
     if not (weights >= 0).all():

@@ -74,8 +74,7 @@ class TextRecipe(Recipe):
         "--data PATH": "a text file, a folder, a glob, a table with labels (.csv, .tsv, .jsonl, .parquet), or\n"
         "                conversations (.jsonl with messages, or with prompt and answer); default:\n"
         "                Python's own source (--data.text and --data.label name the columns of a table; see --data "
-        "rows.csv "
-        "--help)",
+        "rows.csv --help)",
         "--model KIND": "decoder (causal LM), encoder (masked LM) or permutation (permutation LM, XLNet); a table with\n"
         "                labels trains an encoder as classifier;\n"
         "                lstm, gru or conv (without self-attention) for both;\n"
