@@ -61,6 +61,8 @@ def serve(words: list[str]) -> int:
             raise
     finally:
         ending.set()
+    if not found:
+        raise RegardError(f"serving {target} ended before it began")
     counts = found[0].scheduler.snapshot()
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")

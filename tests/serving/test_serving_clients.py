@@ -282,6 +282,12 @@ def test_a_weak_key_is_refused(run_folder, capsys, monkeypatch):
     assert "8 or more" in capsys.readouterr().err
 
 
+def test_serving_that_ends_before_it_begins_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("regard.api.serve.serve", lambda target, **how: None)
+    assert main(["serve", "tiny"]) == 2
+    assert capsys.readouterr().err == "regard: serving tiny ended before it began\n"
+
+
 def test_prompts_of_a_file(run_folder, capsys):
     folder, out = run_folder
     (folder / "prompts.txt").write_text("The\n\ncat \r\nÄ\nThe", "utf-8")
