@@ -1,7 +1,6 @@
 """--train.processes N: the same command in N processes on this machine, which torchrun starts and watches."""
 
 import os
-import socket
 import sys
 from typing import Any
 
@@ -57,7 +56,7 @@ def launch(count: int, words: list[str]) -> int:
         "max_nodes": 1,
         "nproc_per_node": count,
         "rdzv_backend": "c10d",
-        "rdzv_endpoint": _endpoint(),
+        "rdzv_endpoint": "localhost:0",  # a free port
         "run_id": f"regard-{os.getpid()}",
         "max_restarts": RESTARTS,
         "monitor_interval": 0.1,
@@ -85,25 +84,6 @@ def _this_program() -> list[str]:
     if os.path.basename(script).startswith("regard") and os.access(script, os.X_OK):
         return [script]
     return [sys.executable, "-m", "regard"]
-
-
-def _endpoint() -> str:
-    """Where the processes meet: a free port, or that of MASTER_PORT. (On a taken one, torchrun would wait for
-    minutes for an answer of the other program.)"""
-    port = os.environ.get("MASTER_PORT", "0")
-    if not port.isdecimal() or int(port) > 65535:
-        raise RegardError(
-            f"MASTER_PORT must be a port from 0 to 65535, got {port!r}; leave it out for a free one"
-        )
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("127.0.0.1", int(port)))
-        except OSError as error:
-            raise RegardError(
-                f"port {port} is taken by another program, or not allowed; set MASTER_PORT to another one, or leave it out"
-            ) from error
-    return f"localhost:{port}"
 
 
 def _read_count(given: str) -> int:
