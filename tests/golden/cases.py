@@ -39,7 +39,7 @@ GENERATE = 'generate run --prompt "the cat " --max-new 12 --seed 1'
 CASES["text-next"] = Case(
     data.texts,
     (
-        train("text", "--data plain.txt --data.test 0.1" + LANGUAGE, steps=6),
+        train("text", "--data plain.txt --data.test 0.1" + LANGUAGE, steps=10),
         GENERATE,
         'generate run --prompt "the cat " --max-new 12 --temperature 0',
         'generate run --prompt "the " --max-new 8 --beams 3 --samples 2',
@@ -156,7 +156,7 @@ CASES["text-recurrent"] = Case(
 CASES["text-masked"] = Case(
     data.texts,
     (
-        train("text", "--data plain.txt --task masked" + LANGUAGE, steps=6),
+        train("text", "--data plain.txt --task masked" + LANGUAGE, steps=10),
         'look run --input "the old king"',
         "evaluate run --json",
         "predict run other.txt --embeddings vectors.npz",
@@ -307,7 +307,7 @@ CASES["sets-numbers"] = Case(
 CASES["sets-points"] = Case(
     data.sets,
     (
-        train("sets", "--data points.csv --model settransformer --model.hidden 8 --train.batch 8", steps=6),
+        train("sets", "--data points.csv --model settransformer --model.hidden 8 --train.batch 8", steps=10),
         "predict run points.csv --out answers.csv",
         "evaluate run --json",
         "look run --input s3",

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 
+from regard.attention.kernels.precision import CPU_MULTIPLIES
 from tests.golden.cases import CASES
 from tests.golden.record import FOUND, as_text, differences, run_case, run_command
 
@@ -57,6 +58,7 @@ def test_every_record_has_a_case():
 @pytest.mark.parametrize("name", SEEDED)
 def test_another_seed_is_noticed(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(CPU_MULTIPLIES, torch.bfloat16, False)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     CASES[name].data(tmp_path)
     command = CASES[name].commands[0]
