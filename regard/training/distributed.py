@@ -99,7 +99,7 @@ class DistributedStepper(Stepper):
 
     # ── what rank 0 does, after it has told the others
 
-    def gradients(self, step: int) -> tuple[Tensor, int]:
+    def gradients(self, step: int, done: float = 0.0) -> tuple[Tensor, int]:
         self.spread()
         self.ranks.tell((GRADIENTS, step, 0, torch.get_num_threads()))
         return self.own_gradients(step)

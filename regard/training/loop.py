@@ -233,11 +233,12 @@ class Training:
     def _step(self) -> None:
         """One step."""
         began, step = time.perf_counter(), self.facts.step
-        loss, size = self.stepper.gradients(step)
+        done = 0.0 if self.plan is None else self.plan.share_done(step)
+        loss, size = self.stepper.gradients(step, done)
         near = self.stepper.device.type == "cpu"
         if near:
             self._check(float(loss), step + 1)  # before it can spoil the weights
-        self.stepper.move(step, 0.0 if self.plan is None else self.plan.share_done(step))
+        self.stepper.move(step, done)
         self.facts.step = step + 1
         seconds = time.perf_counter() - began
         self.unread.append((step + 1, loss, size, seconds))

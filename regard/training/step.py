@@ -60,8 +60,9 @@ class Stepper:
     def make_optimiser(self) -> optimisers.Optimiser:
         return optimisers.make(self.model, self.config)
 
-    def gradients(self, step: int) -> tuple[Tensor, int]:
-        """Compute the gradients of a step; returns its mean loss and the number of tokens."""
+    def gradients(self, step: int, done: float = 0.0) -> tuple[Tensor, int]:
+        """Compute the gradients of a step; returns its mean loss and the number of tokens. done: the share of the
+        training that is done"""
         seed_all(self.config.seed, step, self.device)
         begin_step = getattr(self.task, "begin_step", None)  # of a loss that changes with the steps
         if begin_step is not None:

@@ -514,7 +514,7 @@ def test_another_optimiser_drops_the_rates_of_the_recipes_own(capsys, optimiser,
 
 
 def test_a_start_that_fails_leaves_nothing(monkeypatch):
-    def fail(self, step):
+    def fail(self, step, done):
         raise RuntimeError("planted")
 
     Path("there").mkdir()

@@ -96,10 +96,8 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
 
 def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """What is not seen whole needs more frames, images more of everything; the number of steps follows from the
-    rounds, unless a budget is given."""
+    rounds."""
     settings = _refine_sight(settings, options)
-    if options.get("train.minutes") is not None and options.get("train.steps") is None:
-        return replace(settings, train=replace(settings.train, steps=None, minutes=options["train.minutes"]))
     names = ("data.rounds", "train.first_steps", "train.round_steps")
     if not all(type(options[name]) is int for name in names if name in options):
         return settings  # what cannot be a number of steps is refused where it is read

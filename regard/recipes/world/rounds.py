@@ -33,20 +33,19 @@ class Unit(NamedTuple):
     """What a step does."""
 
     round: int  # the last round whose episodes are learned from
-    begins: bool  # is it the first step of that round?
     world: int  # gradient steps of the world model
     dreams: bool  # does the policy learn, too?
 
 
-def unit_of(step: int, config: WorldTrainConfig, rounds: int) -> Unit:
-    """What this step does. After the last round, learning goes on without acting."""
-    dreams = config.policy != "none"
+def unit_of(step: int, config: WorldTrainConfig, rounds: int, done: float = 0.0) -> Unit:
+    """What this step does. After the last round, learning goes on without acting. done: the share of the training
+    that is done, by which a budget in minutes is shared over the rounds"""
+    if config.steps is None:
+        step = int(done * config.total_steps(rounds))
     if step < config.first_steps:
-        return Unit(0, step == 0, 2 * config.world_steps, False)
-    round, place = divmod(step - config.first_steps, config.round_steps)
-    if round >= rounds:
-        return Unit(rounds - 1, False, config.world_steps, dreams)
-    return Unit(round, place == 0 and round > 0, config.world_steps, dreams)
+        return Unit(0, 2 * config.world_steps, False)
+    round = min((step - config.first_steps) // config.round_steps, rounds - 1)
+    return Unit(round, config.world_steps, config.policy != "none")
 
 
 class Rounds(Stepper):
@@ -67,35 +66,37 @@ class Rounds(Stepper):
         super().__init__(model, task, source, config)
         self.data, self.store = data, source.store
         self.rounds = data.rounds if data.environment is not None and config.policy != "none" else 1
+        self.begun = 0  # rounds
+        self.unit = unit_of(0, config, self.rounds)  # of this step
         others = ("policy", "autoencoder")  # the autoencoder learns by itself, when a round begins
         parts = {name: part for name, part in model.named_children() if name not in others}
         policy = {f"policy.{name}": p for name, p in self.model.policy.named_parameters()}
         world = optimisers.make(nn.ModuleDict(parts), config)
         self.optimiser = optimisers.Optimiser([*world.rules, AdamW(policy, config.policy_lr, 0.0)])
 
-    def gradients(self, step: int) -> tuple[Tensor, int]:
+    def gradients(self, step: int, done: float = 0.0) -> tuple[Tensor, int]:
         """Act if a round begins, then the gradients of the first batch. The rest of the step is done by `move`."""
         seed_all(self.config.seed, step, self.device)
-        unit = unit_of(step, self.config, self.rounds)
-        self.open_round(unit)
+        self.unit = unit_of(step, self.config, self.rounds, done)
+        if self.unit.round >= self.begun:
+            self.begin_round(self.begun)
+            self.begun += 1
         config = self.config
-        size = unit.world * config.batch * self.data.context
-        if unit.dreams:
+        size = self.unit.world * config.batch * self.data.context
+        if self.unit.dreams:
             size += config.imagined * config.horizon
         return self._world_loss(step, 0), size
 
-    def open_round(self, unit: Unit) -> None:
-        """Have the episodes up to this round; act if it begins."""
-        self.store.open_round(unit.round, (lambda: self.act(unit.round)) if unit.begins else None)
-        if not unit.begins:
-            return
-        self._learn_codes(unit.round)
+    def begin_round(self, round: int) -> None:
+        """Act, unless that was done before a kill, and fit what follows from the episodes up to now."""
+        self.store.open_round(round, lambda: self.act(round))
+        self._learn_codes(round)
         episodes = self.store.all.take(self.store.train_rows)
         given = (episodes.steps, episodes.following, episodes.rewards)
         steps, following, rewards = (torch.from_numpy(each).to(self.device) for each in given)
         past, real = episodes.history(np.arange(len(episodes)), self.model.config.frames - 1)
         before = past.to(self.device), real.to(self.device)
-        if unit.round == 0:
+        if round == 0:
             self.model.fit_linear(steps, following, rewards, self.config.discount, before=before)
         else:
             self.model.fit_size(steps, following, rewards, before=before)
@@ -134,13 +135,12 @@ class Rounds(Stepper):
             return actor.act_steps(steps, seed, round)
 
     def move(self, step: int, done: float) -> None:
-        unit = unit_of(step, self.config, self.rounds)
         rate = schedule(step, done, warmup=self.config.warmup, decay=self.config.decay)
         self._descend(rate)
-        for number in range(1, unit.world):
+        for number in range(1, self.unit.world):
             self._world_loss(step, number)
             self._descend(rate)
-        if unit.dreams:
+        if self.unit.dreams:
             self.model.eval()
             imagined = dream_batch(self.model, self.store, self.config)
             self.model.train()
@@ -171,9 +171,12 @@ class Rounds(Stepper):
             nn.utils.clip_grad_norm_(self.optimiser.parameters, self.config.clip)
         self.optimiser.step(rate)
 
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        return super().tensors() | {"rounds": {"begun": torch.tensor(self.begun)}}
+
     def load(self, checkpoint: Checkpoint) -> None:
         super().load(checkpoint)
-        # the rounds that were begun before; the next one is acted when its first step comes
-        before = unit_of(checkpoint.step - 1, self.config, self.rounds)
-        self.store.open_round(before.round, None)
+        # the next round is acted when its first step comes
+        self.begun = int(checkpoint.tensors("rounds")["begun"])
+        self.store.open_round(self.begun - 1, None)
         self.store.encode(self.model)

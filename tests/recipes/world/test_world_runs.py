@@ -108,10 +108,16 @@ def test_a_run_without_its_episodes_says_so(run, tmp_path):
 def test_what_each_step_does():
     config = WorldTrainConfig(steps=1, first_steps=2, round_steps=3, world_steps=5)
     found = [unit_of(step, config, 2) for step in range(10)]
-    assert found[0] == Unit(0, True, 10, False) and found[1] == Unit(0, False, 10, False)
-    assert found[2:5] == [Unit(0, False, 5, True)] * 3
-    assert found[5] == Unit(1, True, 5, True) and found[6:8] == [Unit(1, False, 5, True)] * 2
-    assert found[8:] == [Unit(1, False, 5, True)] * 2  # it goes on without acting
+    assert found[:2] == [Unit(0, 10, False)] * 2
+    assert found[2:5] == [Unit(0, 5, True)] * 3
+    assert found[5:] == [Unit(1, 5, True)] * 5  # after the last round it goes on without acting
+
+
+def test_a_budget_in_minutes_is_shared_over_the_rounds():
+    config = WorldTrainConfig(steps=None, minutes=1.0, first_steps=2, round_steps=3, world_steps=5)
+    found = [unit_of(1000 + step, config, 2, done=step / 80) for step in range(80)]
+    assert found[:20] == [Unit(0, 10, False)] * 20
+    assert found[20:50] == [Unit(0, 5, True)] * 30 and found[50:] == [Unit(1, 5, True)] * 30
 
 
 @pytest.mark.parametrize("name", ["CartPole", "Pendulum"])
