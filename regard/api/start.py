@@ -17,7 +17,7 @@ from regard import config as configs
 from regard import files, registry
 from regard.errors import RegardError
 from regard.recipes.base import LentBody, Recipe, recipe_of
-from regard.recipes.settings import Settings
+from regard.recipes.settings import Settings, with_budget
 from regard.runs.load import load_model
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
@@ -34,8 +34,15 @@ def resolve_defaults(
     """The settings that options change: the recipe's for this data and kind of model, with the body of an
     earlier run.
 
-    options: those that are known already, as far as defaults depend on them; they are not set here.
+    options: those that were given; they are not set here.
     """
+    return refine_defaults(recipe, find_defaults(recipe, data, kind, options, start), data, options, start)
+
+
+def find_defaults(
+    recipe: Recipe, data: Any, kind: str | None, options: Mapping[str, Any], start: Run | None = None
+) -> Settings:
+    """The recipe's settings for this data and kind of model. options: those that are known already"""
     if isinstance(data, str) and not data.strip():
         raise RegardError(
             f"data must be a path, got {data!r}; leave --data out to train on the built-in data of "
@@ -44,9 +51,15 @@ def resolve_defaults(
     if kind is None and start is not None:
         kind = start.config.kind if start.config.imported is not None else _lent_kind(recipe, start)
     early = {name: options[name] for name in recipe.early_options if name in options}
-    settings = recipe.defaults(data, kind, early)
+    return recipe.defaults(data, kind, early)
+
+
+def refine_defaults(
+    recipe: Recipe, settings: Settings, data: Any, options: Mapping[str, Any], start: Run | None = None
+) -> Settings:
+    """The defaults as these options change them, with the body of an earlier run."""
     is_path = data is None or isinstance(data, str | os.PathLike)
-    settings = recipe.refine_defaults(settings, options, None if is_path else data)
+    settings = with_budget(recipe.refine_defaults(settings, options, None if is_path else data), options)
     if start is None:
         return settings
     return _with_body(recipe, settings, start)

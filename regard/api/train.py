@@ -104,19 +104,19 @@ def train(
         given = None
     from regard.api import repeat  # which trains each of several runs by the functions below
 
-    if resume:
-        place = latest_run_path(recipe) if out is None else out
-        if Repeats.exists(place):
-            several, settings = repeat.open_to_resume(place, found, model=model, start=start, given=given)
-            changed = apply_settings(settings, wanted | moved_data(settings, path))
-            return repeat.resume_repeats(several, changed, given=given, **how)
-        run = Run.open(place)
-        found.choose_kind(run.config.kind, task)
-        check_resumable(run, found, model=model, start=start, given=given)
-        settings = settings_of(run)
-        settings = apply_settings(settings, wanted | moved_data(settings, path))
-        return resume_run(run, settings, given=given, **how)
     with scanning_once(), together.telling_errors():
+        if resume:
+            place = latest_run_path(recipe) if out is None else out
+            if Repeats.exists(place):
+                several, settings = repeat.open_to_resume(place, found, model=model, start=start, given=given)
+                changed = apply_settings(settings, wanted | moved_data(settings, path))
+                return repeat.resume_repeats(several, changed, given=given, **how)
+            run = Run.open(place)
+            found.choose_kind(run.config.kind, task)
+            check_resumable(run, found, model=model, start=start, given=given)
+            settings = settings_of(run)
+            settings = apply_settings(settings, wanted | moved_data(settings, path))
+            return resume_run(run, settings, given=given, **how)
         origin = None if start is None else open_run(start)
         what = data if path is None else path
         settings = resolve_defaults(found, what, found.choose_kind(model, task, what), wanted, origin)

@@ -138,9 +138,11 @@ def train_as_asked(
     recipe: Any, given: dict[str, str], words: list[str], ending: Any, *, resume: bool, report: bool
 ) -> Any:
     """Settings from the words of the command, read once, and the training with them."""
+    from functools import partial
+
     from regard.api import repeat, together
     from regard.api import train as training
-    from regard.api.start import resolve_defaults
+    from regard.api.start import find_defaults, refine_defaults
     from regard.cli import options
     from regard.cli.console import progress_printer
     from regard.data.scan import scanning_once
@@ -165,30 +167,32 @@ def train_as_asked(
     }
     if together.has_others():
         how["note"] = None
-    if resume:
-        place = out or latest_run_path(recipe.name)
-        if Repeats.exists(place):
-            several, settings = repeat.open_to_resume(place, recipe, model=kind, start=start, given=None)
-            settings = apply_settings(settings, moved_data(settings, data))
-            settings = options.read_settings(recipe, settings, words, program)
-            return repeat.resume_repeats(several, settings, **how)
-        run = Run.open(place)
-        recipe.choose_kind(run.config.kind, task)
-        training.check_resumable(run, recipe, model=kind, start=start, given=None)
-        settings = settings_of(run)
-        settings = apply_settings(settings, moved_data(settings, data))
-        with together.telling_errors():
-            return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
     with scanning_once(), together.telling_errors():
+        if resume:
+            place = out or latest_run_path(recipe.name)
+            if Repeats.exists(place):
+                several, settings = repeat.open_to_resume(place, recipe, model=kind, start=start, given=None)
+                settings = apply_settings(settings, moved_data(settings, data))
+                settings = options.change_settings(recipe, settings, words, program)
+                return repeat.resume_repeats(several, settings, **how)
+            run = Run.open(place)
+            recipe.choose_kind(run.config.kind, task)
+            training.check_resumable(run, recipe, model=kind, start=start, given=None)
+            settings = settings_of(run)
+            settings = apply_settings(settings, moved_data(settings, data))
+            settings = options.change_settings(recipe, settings, words, program)
+            return training.resume_run(run, settings, **how)
         origin = None if start is None else open_run(start)
         kind = recipe.choose_kind(kind, task, data)
-        settings = resolve_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
-        settings = options.read_settings(recipe, settings, words, program)
+        default = find_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
+        refine = partial(refine_defaults, recipe, default, data, start=origin)
+        settings = options.read_settings(recipe, refine, words, program)
         together.join(settings.train)
         folder, again = together.choose_place(recipe.name, out)
         if again:  # torchrun has started all processes again
-            settings = options.read_settings(recipe, settings_of(Run.open(folder)), words, program)
-            return training.resume_run(Run.open(folder), settings, **how)
+            run = Run.open(folder)
+            settings = options.change_settings(recipe, settings_of(run), words, program)
+            return training.resume_run(run, settings, **how)
         return repeat.train_settings(recipe, settings, out=folder, start=origin, **how)
 
 

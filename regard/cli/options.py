@@ -7,14 +7,14 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import reduce
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
-from regard import config as configs
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
 from regard.recipes.settings import Settings, with_optimiser
@@ -30,29 +30,38 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 }
 
 
-def read_settings(recipe: Recipe, default: Settings, words: list[str], program: str) -> Settings:
-    """The settings that the words of a command line ask for."""
-    default = with_optimiser(default, _option_value(words, "--train.optimiser"))
-    first = (*recipe.help, *FIRST)
-    derived = recipe.derived_options(default)
-    more, hidden = tuple(each.split()[0] for each in first), frozenset(derived)
-    chosen = parse(type(default), words, default, program, more, hidden)
-    refined = recipe.refine_defaults(default, _differences(default, chosen))
-    if refined != default:
-        default, chosen = refined, parse(type(default), words, refined, program, more, hidden)
-    changed = _differences(default, chosen)
+def read_settings(
+    recipe: Recipe, refine: Callable[[Mapping[str, Any]], Settings], words: list[str], program: str
+) -> Settings:
+    """The settings that the words of a command line ask for. refine: the defaults as these options change them"""
+    default = refine(early_options(recipe, words))
+    chosen = change_settings(recipe, default, words, program)
+    refined = refine(_typed_options(chosen, words))
+    if refined == default:
+        return chosen
+    return change_settings(recipe, refined, words, program)
+
+
+def change_settings(recipe: Recipe, settings: Settings, words: list[str], program: str) -> Settings:
+    """The settings, of which only what the words of a command line say is changed."""
+    settings = with_optimiser(settings, _option_value(words, "--train.optimiser"))
+    derived = recipe.derived_options(settings)
+    more = tuple(each.split()[0] for each in (*recipe.help, *FIRST))
+    chosen: Settings = parse(type(settings), words, settings, program, more, frozenset(derived))
+    typed = _typed_options(chosen, words)
     for key, advice in derived.items():
-        # a value that equals the default was given all the same
-        if key in changed or _option_value(words, f"--{key.replace('_', '-')}") is not None:
+        if key in typed:
             instead = f"; {advice}" if advice else ""
             raise RegardError(f"--{key} follows from the data, so it cannot be set{instead}")
-    found: Settings = chosen
-    return found
+    return chosen
 
 
-def _differences(default: Any, chosen: Any) -> dict[str, Any]:
-    """Where what was chosen differs from the default, by dotted name."""
-    return {key: value for key, _, value in configs.differences(default, chosen)}
+def _typed_options(chosen: Settings, words: list[str]) -> dict[str, Any]:
+    """The options among the words with their values, by dotted name: also those that equal the default."""
+    names = {re.sub(r"^--(.*\.)?no-", r"--\1", word.partition("=")[0].replace("_", "-")) for word in words}
+    names |= {word.partition("=")[0].replace("_", "-") for word in words}
+    keys = [option[2:].replace("-", "_") for option in options_of(type(chosen)) if option in names]
+    return {key: reduce(getattr, key.split("."), chosen) for key in keys}
 
 
 def _option_value(words: list[str], option: str) -> str | None:

@@ -4,7 +4,7 @@ model."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, make_dataclass, replace
 from typing import Any, get_type_hints
 
@@ -12,6 +12,8 @@ from regard import config as configs
 from regard.errors import RegardError, did_you_mean
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
+
+BUDGET = frozenset({"train.minutes", "train.steps"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,16 @@ def with_optimiser(settings: Settings, optimiser: str | None) -> Settings:
     if optimiser in (None, settings.train.optimiser):
         return settings
     return replace(settings, train=replace(settings.train, lr=None, adam_lr=None, momentum=None))
+
+
+def with_budget(settings: Settings, options: Collection[str]) -> Settings:
+    """The settings for a budget that is asked for, in minutes or in steps: without the default one, and without
+    evaluations that were counted for it."""
+    if not BUDGET & set(options):
+        return settings
+    minutes = settings.train.minutes or TrainConfig.minutes
+    own = replace(settings.train, steps=None, minutes=minutes, evaluate_every=None)
+    return replace(settings, train=own)
 
 
 def check_choice(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -30,10 +30,13 @@ def settle_budget(
         use_threads(config.threads)
     old = _old_plan(run, facts)
     keeper = None
+    if before.steps is not None and (config.steps is None or config.minutes != before.minutes):
+        raise RegardError(
+            f"{run.path} was started with a budget of {before.steps:,} steps, so it cannot go on for "
+            f"minutes={config.minutes}; give train.steps, or start a new run with --from {run.quoted}"
+        )
     if config.steps is not None:
         plan: Plan | None = _plan_steps(run, config, facts, old)
-    elif before.steps is not None:
-        plan = old
     else:
         keeper = Timekeeper(config, device)
         plan = _plan_minutes(run, keeper, facts, old, before.minutes)

@@ -141,7 +141,7 @@ def test_every_option_of_an_attention_can_be_given(attention, kind):
     """An option may have the name of another model's number that follows from the data."""
     recipe = get_recipe("text")
     words = [f"--model.attention={attention}", *(f"--model.{name}=8" for name in OPTIONS[attention])]
-    found = options.read_settings(recipe, recipe.defaults(None, kind), words, "regard train text").model
+    found = options.change_settings(recipe, recipe.defaults(None, kind), words, "regard train text").model
     assert [getattr(found, name) for name in OPTIONS[attention]] == [8] * len(OPTIONS[attention])
 
 

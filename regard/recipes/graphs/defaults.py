@@ -18,12 +18,10 @@ from regard.training.config import TrainConfig
 
 UNKNOWN = 1  # stands for a size that follows from the data
 SIZES: dict[str, Any] = {"features": UNKNOWN, "outputs": UNKNOWN}
-BUDGET = frozenset({"train.minutes", "train.steps"})
-DECIDING = BUDGET | {
-    "model.layer",
-    "train.seed",
-}  # options on which defaults depend, beside those of the data
-MINUTES = 0.5  # the budget if one in minutes is wanted
+DECIDING = frozenset(
+    {"model.layer", "train.seed"}
+)  # options on which defaults depend, beside those of the data
+MINUTES = 0.5  # the budget of many graphs
 FEW = 1000  # labels below which a model overfits soon
 ALIKE = 0.3  # homophily from which neighbours help as they are
 ATTENTION = ("gat", "gatv2")
@@ -66,7 +64,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
 
 def refine_defaults(settings: Settings, options: Mapping[str, Any], data: Any) -> Settings:
     """The defaults, chosen again if options change what they depend on: the label column, the level, the
-    layer, the budget."""
+    layer."""
     names = [field.name for field in fields(settings.data)]
     said = {name: options[f"data.{name}"] for name in names if f"data.{name}" in options}
     if not said and not DECIDING & options.keys():
@@ -81,14 +79,8 @@ def _defaults_for(graphs: GraphsConfig, kind: str, options: Mapping[str, Any], g
         return _large_defaults(graphs, kind)
     traits = find_traits(graphs, given, seed=options.get("train.seed", 0))
     if kind == "graphtransformer":
-        settings = _transformer_defaults(graphs, traits)
-    else:
-        settings = _net_defaults(graphs, traits, options.get("model.layer"))
-    if not BUDGET & options.keys():
-        return settings
-    # default steps would replace the minutes that were asked for
-    own = replace(settings.train, steps=None, minutes=MINUTES, evaluate_every=None)
-    return replace(settings, train=own)
+        return _transformer_defaults(graphs, traits)
+    return _net_defaults(graphs, traits, options.get("model.layer"))
 
 
 def _large_defaults(graphs: GraphsConfig, kind: str) -> Settings:

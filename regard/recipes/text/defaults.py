@@ -5,8 +5,6 @@ Sizes that depend on the data (the size of the vocabulary) are filled in when th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from regard.data.text_files import find
@@ -167,13 +165,6 @@ def _chat_defaults(path: str) -> Settings:
         train = TrainConfig(minutes=10.0, batch=8, accumulate=2)
     model = DecoderConfig(zero_start=True, **shape, **SIZES)
     return ChatSettings(data=ChatConfig(path=path), model=model, train=train)
-
-
-def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """Default steps would replace the minutes that are asked for."""
-    if "train.minutes" not in options or settings.train.steps is None:
-        return settings
-    return replace(settings, train=replace(settings.train, steps=None))
 
 
 def _plain(kind: str, texts: TextConfig, small: bool, train: TrainConfig) -> Settings:

@@ -41,7 +41,6 @@ from regard.recipes.text.defaults import (
     is_classifier,
     is_language_model,
     is_permutation,
-    refine_defaults,
     settings_class_of,
 )
 from regard.recipes.text.embed import embed
@@ -156,9 +155,6 @@ class TextRecipe(Recipe):
                 f"--task {task} is for plain text, and {path} has labels, which are predicted; leave it out"
             )
         return super().choose_kind(kind, task)
-
-    def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
-        return refine_defaults(settings, options)
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         return settings_class_of(config)
