@@ -1,7 +1,7 @@
 """Are minutes minutes? `regard train` with a budget, on a quiet machine, with other work on every core, and with other work
 that comes and goes; each a process of its own.
 
-python benchmarks/minutes.py                                text, sets and images, a minute each: 12 minutes; writes results.md
+python benchmarks/minutes.py                                every kind of data, half a minute each; writes results.md
 python benchmarks/minutes.py --minutes 0.3 --recipes text   sooner; writes nothing
 """
 
@@ -20,11 +20,12 @@ from pathlib import Path
 
 from alternate import keep, table
 
+from regard import registry
 from regard.runs.run import Run
 
 RESULTS = Path(__file__).with_name("results.md")
-MINUTES = 1.0
-RECIPES = ("text", "sets", "images")
+MINUTES = 0.5
+RECIPES = tuple(registry.entries("recipes"))
 COMES, GOES = 20.0, 15.0  # seconds of quiet before other work begins, and of that work, again and again
 
 
