@@ -50,6 +50,10 @@ def test_links_lead_to_headings_of_the_documentation():
         assert not name or name in headings, f"{page}.md has no heading {name}"
 
 
+def test_an_address_may_be_a_folder_of_this_machine():
+    assert 'href="file:///a%20&amp;b/attention.html' in read_chapters("file:///a%20&b/")[1].html
+
+
 def test_without_an_address_pages_are_named():
     text = "".join(each.html for each in read_chapters())
     assert "href=" not in text
@@ -64,6 +68,22 @@ def test_chapters_are_well_formed():
     for chapter in read_chapters("."):
         ElementTree.fromstring(chapter.html.replace("&nbsp;", " ").replace(' tabindex="0"', ""))
         assert "$" not in chapter.html
+
+
+def test_html_is_shown_as_it_is_typed(tmp_path, monkeypatch):
+    blocks = [
+        "# A <b>",
+        '<b onclick=x>a</b> $\\text{<i>} a<b$ `<u>` [x](javascript:x) "',
+        "<script>\n1\n</script>",
+        "```\n<s>\n```",
+    ]
+    (tmp_path / "00-a.md").write_text("\n\n".join(blocks), "utf-8")
+    monkeypatch.setattr("regard.story.chapter.FOLDER", tmp_path)
+    html = read_chapters("javascript:x")[0].html
+    tags = set(re.findall(r"<(\w+)", html))
+    assert tags == {"section", "h2", "span", "p", "math", "mrow", "mtext", "mi", "mo", "code", "pre"}
+    for typed in ("b", "b onclick=x", "i", "u", "script", "s"):
+        assert f"&lt;{typed}&gt;" in html
 
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
