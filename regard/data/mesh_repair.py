@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.surface import areas
 from regard.errors import RegardError
 
 
@@ -83,13 +84,7 @@ def repair_mesh(mesh: Mesh) -> tuple[Mesh, Repairs]:
     split = len(origin) - len(np.unique(origin))
     if labels is not None:
         labels = labels[origin]
-    corners = points[origin][faces]
-    if (
-        not np.linalg.norm(
-            np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
-        ).max()
-        > 0
-    ):
+    if not areas(points[origin][faces]).max() > 0:
         raise RegardError("all triangles have an area of 0, so there is no surface")
     done = Repairs(merged, isolated, int(flat.sum()), double, turned, cut, split)
     return Mesh(points[origin], faces, labels), done

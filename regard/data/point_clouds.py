@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.class_folders import ClassFile, find_by_class
 from regard.data.columns import is_number, split_cells
-from regard.data.off import read_off
-from regard.data.ply import read_ply
+from regard.data.meshes import read_unrepaired
 from regard.data.surface import Surface
 from regard.data.text_files import read_lines
 from regard.errors import RegardError
@@ -25,28 +25,9 @@ class Cloud(NamedTuple):
     labels: Array | None = None
 
 
-class CloudFile(NamedTuple):
-    """A file and its class, the name of its folder; None: the file is in no class folder."""
-
-    path: str
-    label: str | None
-
-
-def find_clouds(folder: str) -> list[CloudFile]:
+def find_clouds(folder: str) -> list[ClassFile]:
     """All point clouds in a folder: one folder per class, or without classes. Hidden files do not count."""
-    root = Path(folder).expanduser()
-    found = sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
-    clouds = [path for path in found if path.suffix.lower() in READERS]
-    if not clouds:
-        if found:
-            others = f"; it has {len(found)} other files, the first is {found[0].name}"
-        else:
-            others = ""
-        raise RegardError(f"the folder {folder} holds no point clouds ({', '.join(READERS)}){others}")
-    return [
-        CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None)
-        for path in clouds
-    ]
+    return find_by_class(folder, READERS, "point clouds")
 
 
 def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Cloud:
@@ -67,10 +48,6 @@ def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Clo
         return cloud
     kept = np.sort(random.permutation(len(cloud.points))[:count])
     return Cloud(cloud.points[kept], None if cloud.labels is None else cloud.labels[kept])
-
-
-def _hidden(path: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
 # ── each kind of file
@@ -139,36 +116,20 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     return Cloud(np.array(rows))
 
 
-def _ply(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    """Points x y z, sampled on the surface if there are faces. Without faces, a property `label` is their
-    label."""
-    names, vertices, faces = read_ply(path)
-    if not {"x", "y", "z"} <= set(names):
-        raise RegardError(f"{path} must have vertices with x, y and z, they have: {', '.join(names)}")
-    points = vertices[:, [names.index(axis) for axis in "xyz"]]
-    if len(faces):
-        return Cloud(_surface(points, faces, count, random, path))
-    return Cloud(points, vertices[:, names.index("label")].astype(np.int64) if "label" in names else None)
-
-
-def _off(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    points, faces = read_off(path)
-    return Cloud(_surface(points, faces, count, random, path) if len(faces) else points)
-
-
-def _surface(points: Array, faces: Array, count: int | None, random: np.random.Generator, path: str) -> Array:
-    if not np.isfinite(points).all():
+def _mesh(path: str, count: int | None, random: np.random.Generator) -> Cloud:
+    """Points, sampled on the surface if there are faces. Without faces, a property `label` is their label."""
+    mesh = read_unrepaired(path, "a point cloud")
+    if not len(mesh.faces):
+        return Cloud(mesh.points, mesh.labels)
+    if not np.isfinite(mesh.points).all():
         raise RegardError(f"{path} has a vertex with NaN or infinity; repair the mesh")
-    try:
-        return Surface(points, faces).sample(1024 if count is None else count, random)
-    except ValueError as error:
-        raise RegardError(f"{path}: {error}") from error
+    return Cloud(Surface(mesh.points, mesh.faces).sample(1024 if count is None else count, random))
 
 
 READERS: dict[str, Callable[[str, int | None, np.random.Generator], Cloud]] = {
     ".npy": _npy,
     ".npz": _npz,
     ".csv": _csv,
-    ".ply": _ply,
-    ".off": _off,
+    ".ply": _mesh,
+    ".off": _mesh,
 }

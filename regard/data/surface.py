@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 
 from regard.data.array import Array
-from regard.errors import RegardError
 
 
 class Surface:
@@ -15,9 +18,8 @@ class Surface:
         corners = vertices[faces]  # f 3 3
         sizes = areas(corners)
         if not sizes.sum() > 0:
-            raise RegardError(
-                f"a mesh needs at least one triangle with an area above 0, got {len(faces)} faces without "
-                "area"
+            raise ValueError(
+                f"a mesh needs a triangle with an area above 0, got {len(faces)} faces without area"
             )
         self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
 
@@ -33,16 +35,21 @@ class Surface:
 
 def areas(corners: Array) -> Array:
     """Half the length of the cross product of two sides.   f 3 3 -> f"""
-    found: Array = (
-        np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=-1) / 2
-    )
+    a, b, c = np.moveaxis(corners, 1, 0)
+    found: Array = np.linalg.norm(np.cross(b - a, c - a), axis=-1) / 2
     return found
 
 
-def fan(polygon: Array) -> Array:
-    """A polygon of k corners as k − 2 triangles around its first.   k -> k−2 3"""
-    first = np.full(len(polygon) - 2, polygon[0])
-    return np.stack((first, polygon[1:-1], polygon[2:]), axis=-1)
+def fan(polygons: Sequence[Sequence[int]], vertices: int) -> Array:
+    """Polygons as triangles around their first corners, which are among so many vertices.   -> f 3"""
+    triangles: list[tuple[int, int, int]] = []
+    for number, polygon in enumerate(polygons, 1):
+        if len(polygon) < 3:
+            raise ValueError(f"face {number} has {len(polygon)} corners; a face needs at least three")
+        if min(polygon) < 0 or max(polygon) >= vertices:
+            raise ValueError(f"face {number} names a vertex that is not there; it has {vertices:,} vertices")
+        triangles += [(polygon[0], b, c) for b, c in pairwise(polygon[1:])]
+    return np.array(triangles, dtype=np.int64).reshape(-1, 3)
 
 
 def random_turns(count: int, random: np.random.Generator, *, upright: bool = False) -> Array:
@@ -53,9 +60,14 @@ def random_turns(count: int, random: np.random.Generator, *, upright: bool = Fal
     else:
         q = random.normal(size=(4, count))  # a direction in four dimensions is a turn in three
         w, x, y, z = q / np.linalg.norm(q, axis=0)
+    return np.moveaxis(rotation(w, x, y, z), -1, 0)
+
+
+def rotation(w: Any, x: Any, y: Any, z: Any) -> Array:
+    """The rotation matrix of a unit quaternion, or of several.   ... -> 3 3 ..."""
     rows = (
         (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
         (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
         (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
-    return np.moveaxis(np.array(rows), -1, 0)
+    return np.array(rows)

@@ -215,6 +215,18 @@ def read_lines(path: str) -> Iterator[str]:
             place += len(line)
 
 
+def split_lines(data: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """The words of each line that has some, with its number; comments from # on are left out, and a line that ends
+    with a backslash goes on in the next."""
+    words: list[bytes] = []
+    for number, line in enumerate(data.splitlines(), 1):
+        text = line.partition(b"#")[0].rstrip()
+        words += text.removesuffix(b"\\").split()
+        if words and not text.endswith(b"\\"):
+            yield number, words
+            words = []
+
+
 def decode_text(data: bytes, name: str, start: int = 0, head: bytes | None = None) -> str:
     """Text from bytes that begin at byte `start` of what is called `name`. head: how that begins, if it is
     not in the data"""

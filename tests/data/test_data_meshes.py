@@ -1,4 +1,4 @@
-"""Meshes in files: what trimesh writes is read alike; what is wrong is said with file and line; what is no surface is
+"""Meshes in files: what trimesh writes is read alike; what is wrong is one line with the file; what is no surface is
 repaired, or refused in one line."""
 
 import json
@@ -11,6 +11,7 @@ import trimesh
 
 from regard.data.mesh_repair import Mesh, repair_mesh
 from regard.data.meshes import READERS, find_meshes, read_mesh
+from regard.data.obj import read_obj
 from regard.errors import RegardError
 from regard.nn.half_edges import HalfEdges
 from regard.recipes.meshes.made_meshes import _icosphere, measure_roundness
@@ -64,26 +65,28 @@ STL = "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvert
 @pytest.mark.parametrize(
     "name, text, words",
     [
-        ("a.obj", OBJ + "f 1 2 9\n", r"line 4 of .*a.obj names vertex 9, but 3"),
-        ("a.obj", OBJ + "f 1 2 -4\n", r"line 4 of .*vertex -4"),
-        ("a.obj", OBJ + "f 1 x 3\n", r"line 4 of .*'x'"),
-        ("a.obj", OBJ + "f 1 2\n", r"line 4 of .*2 corners"),
-        ("a.obj", "v 1 two 3\n", r"line 1 of .*'1 two 3'"),
+        ("a.obj", OBJ + "f 1 2 9\n", r"a.obj .*face 1 names a vertex .*3 vertices"),
+        ("a.obj", OBJ + "f 1 2 -4\n", r"face 1 names a vertex .*3 vertices"),
+        ("a.obj", OBJ + "f 1 x 3\n", r"line 4: .*'x'"),
+        ("a.obj", OBJ + "f 1 2\n", r"face 1 .*2 corners"),
+        ("a.obj", "v 1 two 3\n", r"line 1: .*'two'"),
+        ("a.obj", OBJ + "f 0 1 2\n", r"face 1 names a vertex .*3 vertices"),
+        ("a.obj", "v 1 2\n", r"line 1: .*three numbers, got 2"),
         ("a.obj", OBJ, r"a.obj: a mesh needs triangles"),
-        ("a.off", OFF + "3 0 1 7\n", r"line 6 of .*vertex 7"),
-        ("a.ply", PLY + "3 0 1 7\n", r"corner 7, but there are 3"),
-        ("a.stl", STL + "endloop\nfacet\nouter loop\nvertex 1 1\n", r"line 10 of .*2 numbers"),
-        ("a.stl", STL.replace("1 0 0", "1 z 0"), r"line 5 of .*'1 z 0'"),
-        ("a.stl", STL.replace("vertex 0 1 0\n", "endloop\n"), r"line 6 of .* has 2 corners"),
-        ("a.stl", STL, r"is cut off: line 6 ends within a triangle"),
-        ("a.stl", b"\0" * 80 + struct.pack("<I", 2**31) + b"\0" * 50, r"promises 2,147,483,648 triangles"),
+        ("a.off", OFF + "3 0 1 7\n", r"face 1 names a vertex .*3 vertices"),
+        ("a.ply", PLY + "3 0 1 7\n", r"face 1 names a vertex .*3 vertices"),
+        ("a.stl", STL + "endloop\nfacet\nouter loop\nvertex 1 1\n", r"cut off within triangle 2"),
+        ("a.stl", STL.replace("1 0 0", "1 z 0"), r"'z'"),
+        ("a.stl", STL.replace("vertex 0 1 0\n", "endloop\n"), r"triangle 1 .*three corners"),
+        ("a.stl", STL, r"cut off within triangle 1"),
+        ("a.stl", b"\0" * 80 + struct.pack("<I", 2**31) + b"\0" * 50, r"134 bytes .*2,147,483,648 triangles"),
         ("a.off", OFF.replace("1 0 0", "nan 0 0") + "3 0 1 2\n", r"vertex 1 has NaN"),
         ("a.obj", OBJ + "f 1 1 2\n", r"the same corner twice"),
         ("a.obj", "v 0 0 0\nv 1 0 0\nv 2 0 0\nf 1 2 3\n", r"area of 0"),
         ("a.xyz", "", r"give one of .ply, .off, .obj, .stl, .glb"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_and_line(name, text, words, tmp_path):
+def test_what_is_wrong_is_one_line_with_the_file(name, text, words, tmp_path):
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(RegardError, match=words) as refused:
@@ -122,17 +125,21 @@ TRIANGLE = np.array([0, 0, 0, 1, 0, 0, 0, 1, 0], "<f4").tobytes() + np.array([0,
     [
         ({"buffers": [{"uri": "../secret.bin", "byteLength": 48}]}, "in another file"),
         ({"nodes": [{"mesh": 0, "children": [0]}]}, "without end"),
+        ({"nodes": [{"children": [k + 1] * 60_000} for k in range(9)] + [{"mesh": 0}]}, "without end"),
         ({"nodes": [{"mesh": 4}]}, "number 4 of its meshes"),
-        ({"nodes": [{"mesh": 0, "scale": [1, 2]}]}, "3 numbers as its scale"),
+        ({"nodes": [{"mesh": 0, "scale": [1, 2]}]}, "size 2 into shape"),
         (
             {"accessors": [{**GLB["accessors"][0], "count": 4_000_000_000}, GLB["accessors"][1]]},
             "promises 4,000,000,000 rows",
         ),
         (
             {"accessors": [{**GLB["accessors"][0], "byteOffset": -8}, GLB["accessors"][1]]},
-            "no possible place",
+            "cut off",
         ),
-        ({"accessors": [GLB["accessors"][0], {**GLB["accessors"][1], "componentType": 7}]}, "unknown kind"),
+        (
+            {"accessors": [GLB["accessors"][0], {**GLB["accessors"][1], "componentType": 7}]},
+            "of a usual kind",
+        ),
         (
             {"accessors": [{**GLB["accessors"][0], "count": 2}, GLB["accessors"][1]]},
             "names vertex 2, but there are 2",
@@ -158,6 +165,42 @@ def test_a_glb_file_is_read_with_care_and_nothing_else_is_opened(change, words, 
     with pytest.raises(RegardError, match=words) as refused:
         read_mesh(str(path))
     assert "\n" not in str(refused.value) and str(path) in str(refused.value)
+
+
+def test_a_glb_file_that_shows_a_mesh_too_often_does_not_fill_the_memory(tmp_path, monkeypatch):
+    path = tmp_path / "a.glb"
+    path.write_bytes(glb(GLB | {"scenes": [{"nodes": [0] * 90_000}]}, TRIANGLE))
+    monkeypatch.setattr("regard.data.glb.most_unpacked", lambda: 2**20)
+    with pytest.raises(RegardError, match="too many for the memory"):
+        read_mesh(str(path))
+
+
+SQUARE = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\n"
+
+
+@pytest.mark.parametrize(
+    "text, faces",
+    [
+        (
+            "mtllib ../x.mtl\no a\n" + SQUARE + "usemtl m\nf 1/1/1 2//3 3/2\ng b\nf 1 3 4\n",
+            [[0, 1, 2], [0, 2, 3]],
+        ),
+        (
+            SQUARE + "f -4 -3 -2 -1 # all of them\n" + SQUARE + "f -4 -3 -2\n",
+            [[0, 1, 2], [0, 2, 3], [4, 5, 6]],
+        ),
+        ((SQUARE + "f 1 2 \\\n3\n").replace("\n", "\r\n").replace(" ", "\t"), [[0, 1, 2]]),
+        (
+            SQUARE.replace(" 0\n", " 0 .5 .5 .5\n") + "v -1 .5 0\n  f 1 2 3 4 5\n",
+            [[0, 1, 2], [0, 2, 3], [0, 3, 4]],
+        ),
+    ],
+    ids=["groups", "counted from the last", "tabs and long lines", "colours and five corners"],
+)
+def test_an_obj_file_is_one_mesh_however_it_is_written(text, faces):
+    mesh = read_obj(text.encode())
+    assert mesh.faces.tolist() == faces
+    assert mesh.points[:4].tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
 
 
 def test_folders_hold_meshes_by_class(tmp_path):

@@ -80,18 +80,15 @@ def test_every_format_comes_back_as_it_was_written(tmp_path):
 
 
 @pytest.mark.parametrize("order", ["", "<", ">"])
-def test_faces_of_a_ply_are_those_of_an_off(tmp_path, order):
-    names, vertices, faces = read_ply(
-        write(tmp_path / "a.ply", ply(order, SQUARE, [[0, 1, 2, 3]], extra=True))
-    )
-    theirs = read_off(write(tmp_path / "a.off", OFF.replace("\n0 0", "\n# a comment\n0 0", 1)))
-    assert names == ("x", "y", "z", "label")
-    assert (vertices[:, :3] == theirs[0]).all() and faces.tolist() == theirs[1].tolist() == [
-        [0, 1, 2],
-        [0, 2, 3],
-    ]
-    on_one_line = read_off(write(tmp_path / "b.off", OFF.replace("OFF\n", "OFF")))
-    assert on_one_line[1].tolist() == faces.tolist()
+def test_faces_of_a_ply_are_those_of_an_off(order):
+    polygons = [[0, 1, 2, 3], [0, 1, 2]]
+    mine = read_ply(ply(order, SQUARE, polygons, extra=True))
+    off = OFF.replace("4 1 0", "4 2 0").replace("\n0 0", "\n# a comment\n0 0", 1) + "3 0 1 2 255 0 0\n"
+    triangles = [[0, 1, 2], [0, 2, 3], [0, 1, 2]]
+    for theirs in (read_off(off.encode()), read_off(off.replace("OFF\n", "OFF").encode())):
+        assert (mine.points == theirs.points).all()
+        assert mine.faces.tolist() == theirs.faces.tolist() == triangles
+    assert mine.labels.tolist() == [0, 1, 0, 1]
 
 
 def test_a_mesh_has_as_many_points_as_are_asked_for(tmp_path):
@@ -220,11 +217,11 @@ def saved(array):
         ("a.csv", "x,y\n1,2\n3,four\n", "line 3.*a.csv.*'four', expected.*number"),
         ("a.csv", "1,2\n\nnan,3\n", "line 3.*a.csv.*NaN.*infinity"),
         ("a.csv", "x,y,z\n", "a.csv.*points"),
-        ("a.ply", "plyx", "a.ply.*not.*PLY file"),
+        ("a.ply", "plyx", "a.ply.*must begin with 'ply'"),
         (
             "a.ply",
             ply("").replace(b"double x", b"half x"),
-            "5.*a.ply.*PLY header: 'property half x'",
+            "a.ply.*header.*'property half x'",
         ),
         ("a.ply", ply("").replace(b"format ascii 1.0\n", b""), "has no format"),
         (
@@ -232,36 +229,36 @@ def saved(array):
             ply("").replace(b"double x", b"double u"),
             "vertices.*x, y.*y.*label",
         ),
-        ("a.ply", cut(ply(""), 200), "a.ply.*cut.*promises 17.*vertex.*has 1"),
-        ("a.ply", cut(ply("<")), "a.ply.*cut off.*ends within.*17.*vertex"),
-        ("a.ply", cut(ply(">", SQUARE, [[0, 1, 2]])), "ends within.*1.*face"),
+        ("a.ply", cut(ply(""), 200), "a.ply.*cut off"),
+        ("a.ply", cut(ply("<")), "a.ply.*cut off"),
+        ("a.ply", cut(ply(">", SQUARE, [[0, 1, 2]])), "a.ply.*cut off"),
         (
             "a.ply",
             ply("", SQUARE, [[0, 1, 4]]),
-            "face.*corner 4.*4 vertices, counted.*0",
+            "a.ply.*face 1.*4 vertices",
         ),
-        ("a.ply", ply("", SQUARE, [[0, 1]]), "a face with 2 corners"),
+        ("a.ply", ply("", SQUARE, [[0, 1]]), "face 1 has 2 corners"),
         (
             "a.ply",
             ply("").replace(b"end_header\n", b"end_header\n1 2 x 0\n"),
-            "line 10.*a.ply.*hold.*'1 2 x 0'",
+            "a.ply.*'x'",
         ),
         (
             "a.ply",
             ply("").replace(b"end_header\n", b"end_header\n1 2\n"),
-            "line 10.*a.ply.*2 numbers.*vertex.*4",
+            "a.ply.*more numbers",
         ),
-        ("a.off", "off-road", "line 1.*a.off.*begin.*2 whole numbers"),
-        ("a.off", "COFFEE", "a.off.*not.*OFF file"),
-        ("a.off", "OFF\n", "cut off.*nothing after.*first line"),
-        ("a.off", cut(OFF, 12), "cut.*promises 4 vertices.*1 faces.*has 4 lines"),
+        ("a.off", "off-road", "a.off.*must begin with OFF"),
+        ("a.off", "COFFEE", "a.off.*first line must be OFF"),
+        ("a.off", "OFF\n", "a.off.*number of vertices"),
+        ("a.off", cut(OFF, 12), "a.off.*promises 4 vertices.*1 faces.*has 4 lines"),
         (
             "a.off",
             OFF.replace("2.0 1.0", "2.0 one"),
-            "line 5.*a.off.*hold numbers.*'2.0 one 0.0'",
+            "a.off.*'one'",
         ),
-        ("a.off", OFF.replace("0 1 2 3", "0 1 2 7"), "line 7.*a.off names vertex 7.*4"),
-        ("a.off", OFF.replace("4 0 1 2 3", "4 0 1 2"), "7.*a.off.*corners"),
+        ("a.off", OFF.replace("0 1 2 3", "0 1 2 7"), "a.off.*face 1.*4 vertices"),
+        ("a.off", OFF.replace("4 0 1 2 3", "4 0 1 2"), "a.off.*face 1 promises 4 corners"),
         ("a.off", OFF.replace("4 0 1 2 3", "3 0 0 0"), "mesh needs.*triangle"),
         ("a.off", OFF.replace("2.0 1.0", "nan 1.0"), "a.off.*vertex.*NaN"),
         ("a.txt", "1 2", "a.txt.*cloud"),

@@ -11,11 +11,11 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.batch import generator
+from regard.data.class_folders import ClassFile
 from regard.data.labels import sort_labels
 from regard.data.mesh_repair import Mesh, Repairs
 from regard.data.meshes import find_meshes, read_mesh
 from regard.data.missing import is_missing
-from regard.data.point_clouds import CloudFile
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
 from regard.data.tables import read_table
@@ -115,7 +115,7 @@ def _of_folder(config: MeshesConfig, seed: int, note: Note) -> MeshesCorpus:
     return MeshesCorpus(config, form, meshes, target, splits, names, notes=notes)
 
 
-def _read_all(files: Sequence[CloudFile], note: Note) -> tuple[list[Mesh], Repairs]:
+def _read_all(files: Sequence[ClassFile], note: Note) -> tuple[list[Mesh], Repairs]:
     meshes, done = [], Repairs()
     for number, file in enumerate(files):
         mesh, repairs = read_mesh(file.path)
@@ -131,14 +131,14 @@ def _read_all(files: Sequence[CloudFile], note: Note) -> tuple[list[Mesh], Repai
     return meshes, done
 
 
-def _labels_of(files: Sequence[CloudFile], meshes: Sequence[Mesh], folder: str, each: bool) -> list[str]:
+def _labels_of(files: Sequence[ClassFile], meshes: Sequence[Mesh], folder: str, each: bool) -> list[str]:
     """The class of each mesh, or of each vertex of each mesh."""
     if each:
         return [str(label) for mesh in meshes for label in np.asarray(mesh.labels).tolist()]
     return [class_of(file, folder) for file in files]
 
 
-def class_of(file: CloudFile, folder: str) -> str:
+def class_of(file: ClassFile, folder: str) -> str:
     """The class of a mesh: the name of its folder."""
     if file.label is None:
         raise RegardError(
@@ -181,7 +181,7 @@ def numbers_of(words: Sequence[str], answers: Sequence[str], path: str) -> Array
     return np.array([number[word] for word in words])
 
 
-def _targets_of(files: Sequence[CloudFile], config: MeshesConfig) -> list[str]:
+def _targets_of(files: Sequence[ClassFile], config: MeshesConfig) -> list[str]:
     """The target of each file, from the table."""
     table = read_table(str(config.targets))
     for column in (FILE, config.target):

@@ -12,8 +12,9 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.batch import generator
+from regard.data.class_folders import ClassFile
 from regard.data.labels import sort_labels
-from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
+from regard.data.point_clouds import find_clouds, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
 from regard.data.table_rows import looks_like_table
@@ -197,7 +198,7 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
         yield path, read_cloud(path, form.size if form.fitted else None, generator(0)).points
 
 
-def class_of(file: CloudFile, folder: str) -> str:
+def class_of(file: ClassFile, folder: str) -> str:
     if file.label is None:
         raise RegardError(
             f"{file.path} is not in the folder of a class; put the point clouds of each class in one folder "
