@@ -41,7 +41,17 @@ def test_its_metadata(wheel):
     assert f"Version: {regard.__version__}" in lines
     assert {"Name: regard", "License-Expression: Apache-2.0", "Requires-Python: >=3.11"} <= set(lines)
     core = {line.split()[1] for line in lines if line.startswith("Requires-Dist:") and "extra ==" not in line}
-    assert core == {"torch>=2.9", "numpy", "einops", "safetensors", "tyro", "rich", "jinja2"}
+    assert core == {
+        "torch>=2.9",
+        "numpy",
+        "einops",
+        "safetensors",
+        "tyro",
+        "rich",
+        "jinja2",
+        "latex2mathml",
+        "markdown-it-py",
+    }
 
 
 def test_it_works_away_from_the_repository(wheel, tmp_path):

@@ -74,7 +74,7 @@ def _quantised(file: GGUFFile, stored: Stored) -> Quantised:
     """The blocks of a matrix, taken apart."""
     rows, columns = stored.shape
     kind = KEPT[stored.kind.name]
-    blocks = file.blocks(stored).reshape(rows, columns // GROUP, stored.kind.bytes)
+    blocks = file.blocks(stored).reshape(rows, columns // GROUP, -1)
     scale = _halves(blocks[..., :SCALE])
     minimum = None
     begin = SCALE

@@ -1,4 +1,4 @@
-"""Chapters: short texts in a small part of Markdown, as the HTML of the page.
+"""Chapters: short texts in Markdown, as the HTML of the page. HTML in them is shown, not used.
 
 # A title
 A paragraph with *emphasis*, `code`, and $x_i$ mathematics.
@@ -11,19 +11,22 @@ $$ an equation $$ $$ and another $$    on a line of their own, above the figure
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
 from regard.errors import RegardError
 from regard.story.equations import mathml
 
 FOLDER = Path(__file__).parent / "chapters"
-INLINE = re.compile(r"\$([^$]+)\$|`([^`]+)`|\*([^*]+)\*")
-CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 DOCS = re.compile(r"\[docs: ([\w.]+)(#[\w-]+)?\]")
-EQUATION = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
 FIGURE = re.compile(r"\[figure: ([\w-]+)\]")
+MATHEMATICS = re.compile(r"(\$\$?)([^$]+)\1")
 
 
 class Chapter(NamedTuple):
@@ -42,55 +45,48 @@ def read_chapters(docs: str | None = None) -> list[Chapter]:
 
 def _read(path: Path, number: int, docs: str | None) -> Chapter:
     name = path.stem.partition("-")[2]
-    text = path.read_text("utf-8")
-    title, _, body = text.partition("\n")
+    title, _, body = path.read_text("utf-8").partition("\n")
     if not title.startswith("# "):
         raise RegardError(f"{path.name} must begin with # and its title, got {title!r}")
     title = title[2:].strip()
-    pieces = [_block(piece, docs) for piece in _blocks(body)]
     heading = f'<h2 id="{name}-title"><span class="number">{number or ""}</span>{escape(title)}</h2>'
-    inside = "\n".join([heading, *pieces])
-    return Chapter(name, title, f'<section id="{name}" aria-labelledby="{name}-title">\n{inside}\n</section>')
+    inside = f"{heading}\n{_to_html(body, docs)}"
+    return Chapter(name, title, f'<section id="{name}" aria-labelledby="{name}-title">\n{inside}</section>')
 
 
-def _blocks(text: str) -> list[str]:
-    """What stands between empty lines; the lines of a code block stay together."""
-    kept: list[str] = []
-
-    def keep(match: re.Match[str]) -> str:
-        kept.append(match[0])
-        return f"\0{len(kept) - 1}\0"
-
-    found = re.split(r"\n\s*\n", CODE.sub(keep, text).strip())
-    return [re.sub(r"\0(\d+)\0", lambda match: kept[int(match[1])], each.strip()) for each in found]
-
-
-def _block(text: str, docs: str | None) -> str:
-    if code := CODE.fullmatch(text):
-        return _call(code[1])
-    if figure := FIGURE.fullmatch(text):
-        return f'<figure data-figure="{figure[1]}"></figure>'
-    if link := DOCS.fullmatch(text):
-        return _read_on(link[1], link[2] or "", docs)
-    if text.startswith("$$"):
-        found = [mathml(each, display=True) for each in EQUATION.findall(text)]
-        return f'<div class="equation">{"".join(found)}</div>'
-    return f"<p>{INLINE.sub(_inline, escape(' '.join(text.split()), quote=False))}</p>"
+def _to_html(text: str, docs: str | None) -> str:
+    markdown = MarkdownIt("commonmark", {"html": False})
+    markdown.inline.ruler.before("escape", "mathematics", _mathematics)
+    markdown.add_render_rule("fence", _call)
+    tokens = markdown.parse(text)
+    for begin, inside, end in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if figure := FIGURE.fullmatch(inside.content):
+            begin.tag = end.tag = "figure"
+            begin.attrs, inside.children = {"data-figure": figure[1]}, []
+        elif link := DOCS.fullmatch(inside.content):
+            begin.attrs = {"class": "read-on"}
+            inside.children = [Token("html_inline", "", 0, content=_read_on(link[1], link[2] or "", docs))]
+        elif inside.type == "inline" and inside.content.startswith("$$"):
+            begin.tag = end.tag = "div"
+            begin.attrs = {"class": "equation"}
+    return str(markdown.renderer.render(tokens, markdown.options, {}))
 
 
-def _inline(match: re.Match[str]) -> str:
-    mathematics, code, emphasis = match.groups()
-    if mathematics:
-        return mathml(mathematics.replace("&lt;", "<").replace("&gt;", ">"))
-    if code:
-        return f"<code>{code}</code>"
-    return f"<em>{emphasis}</em>"
+def _mathematics(state: StateInline, silent: bool) -> bool:
+    """A rule of the parser: $x_i$ and $$ x_i $$, in which nothing else has a meaning."""
+    match = MATHEMATICS.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        state.push("html_inline", "", 0).content = mathml(match[2], display=match[1] == "$$")
+    state.pos = match.end()
+    return True
 
 
-def _call(code: str) -> str:
+def _call(_: Any, tokens: Sequence[Token], at: int, *rest: Any) -> str:
     """Python, with its comments in another colour."""
     lines = []
-    for line in code.rstrip().splitlines():
+    for line in tokens[at].content.rstrip().splitlines():
         before, sign, comment = line.partition("# ")
         shown = escape(before, quote=False)
         if sign:
@@ -100,13 +96,13 @@ def _call(code: str) -> str:
     return (
         f'<pre class="call" tabindex="0" role="group" aria-label="{label}"><code>'
         + "\n".join(lines)
-        + "</code></pre>"
+        + "</code></pre>\n"
     )
 
 
 def _read_on(page: str, anchor: str, docs: str | None) -> str:
     """A link if it is known where the documentation is; else the name of the page."""
     if docs is None:
-        return f'<p class="read-on">Read on in <code>docs/{page}</code></p>'
+        return f"Read on in <code>docs/{page}</code>"
     address = f"{docs.rstrip('/')}/{Path(page).stem}.html{anchor}"
-    return f'<p class="read-on">Read on: <a href="{escape(address)}">{escape(page)}</a></p>'
+    return f'Read on: <a href="{escape(address)}">{escape(page)}</a>'

@@ -1,7 +1,8 @@
-"""GGUF: blocks decoded as their package decodes them, models equal to those they were made of, and files that
-are damaged on purpose."""
+"""GGUF: tensors of every type, models equal to those they were made of, and files that are damaged on purpose."""
 
 import contextlib
+import struct
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from regard.data.subwords import FRAMED, Subwords
 from regard.errors import RegardError
 from regard.pretrained.gguf import read_gguf
-from regard.pretrained.gguf_blocks import TYPES, decode
+from regard.pretrained.gguf_file import GGUFFile
 from tests.pretrained.theirs import save_random
 
 gguf = pytest.importorskip("gguf")
@@ -126,21 +127,30 @@ def llama(tmp_path_factory):
     return save_random(*CASES["llama"], tmp_path_factory.mktemp("theirs"))
 
 
-@pytest.mark.parametrize("number", list(TYPES))
-def test_blocks_are_decoded_to_the_bit(number):
-    kind, theirs = TYPES[number], gguf.GGMLQuantizationType(number)
-    assert (kind.numbers, kind.bytes) == gguf.GGML_QUANT_SIZES[theirs] and kind.name == theirs.name
-    raw = np.random.default_rng(number).integers(0, 256, (60, kind.bytes), dtype=np.uint8)
+@pytest.mark.parametrize("kind", list(gguf.GGMLQuantizationType), ids=lambda kind: kind.name)
+def test_tensors_of_every_type(kind, tmp_path):
+    numbers, size = gguf.GGML_QUANT_SIZES[kind]
+    raw = np.random.default_rng(int(kind)).integers(0, 256, (3, 5, 2 * size), dtype=np.uint8)
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tensor("first", np.ones(3, np.float32))
+    writer.add_tensor("blocks", raw, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = GGUFFile(path)
+    assert file.tensors["blocks"].shape == (3, 5, 2 * numbers) and file.read("first").tolist() == [1, 1, 1]
+    assert file.blocks(file.tensors["blocks"]).tobytes() == raw.tobytes()
+    if kind.name in ("Q8_1", "Q8_K", "Q1_0", "F64", "I8", "I16", "I32", "I64"):
+        with pytest.raises(RegardError, match=rf"blocks is stored as {kind.name}\b"):
+            file.read("blocks")
+        return
     with np.errstate(all="ignore"):
-        if kind.numbers > 1:
-            wanted = gguf.quants.dequantize(raw, theirs).reshape(-1)
-        else:
-            wanted = (
-                gguf.quants.dequantize(raw.reshape(-1, kind.bytes), theirs).astype(np.float32).reshape(-1)
-            )
-    found = decode(raw.reshape(-1), kind)
-    assert found.dtype == np.float32
-    assert np.array_equal(np.nan_to_num(found, nan=7.0), np.nan_to_num(wanted, nan=7.0))
+        rows = [gguf.quants.dequantize(row, kind) for row in raw.reshape(15, -1)]
+    wanted = np.stack(rows).reshape(3, 5, -1)
+    assert file.read("blocks").dtype == torch.float32
+    np.testing.assert_array_equal(file.read("blocks").numpy(), wanted)  # NaN equals NaN
 
 
 @pytest.mark.parametrize("case", list(CASES))
@@ -244,3 +254,64 @@ def test_what_is_not_known_is_refused_by_name(llama, tmp_path):
     for add, word in ((experts, "expert_count"), (more, "ffn_gate_inp")):
         with pytest.raises(RegardError, match=word):
             read_gguf(write_gguf(tmp_path / "model.gguf", llama, facts=[add]))
+
+
+def text(content):
+    return struct.pack("<Q", len(content)) + content
+
+
+def head(tensors, facts, version=3):
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, facts)
+
+
+def fact(name, kind, value):
+    return text(name) + struct.pack("<I", kind) + value
+
+
+def tensor(sides, kind=0, offset=0):
+    dimensions = struct.pack(f"<I{len(sides)}Q", len(sides), *sides)
+    return text(b"t") + dimensions + struct.pack("<IQ", kind, offset) + bytes(4096)
+
+
+HUGE = 2**60
+HOSTILE = {
+    "magic": b"GGML" + head(0, 0)[4:],
+    "version": head(0, 0, version=9),
+    "big endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
+    "facts": head(0, HUGE) + bytes(4096),
+    "tensors": head(HUGE, 0) + bytes(4096),
+    "text": head(0, 1) + fact(b"a", 8, struct.pack("<Q", HUGE)),
+    "list of numbers": head(0, 1) + fact(b"a", 9, struct.pack("<IQ", 0, HUGE)),
+    "list of numbers, not that many": head(0, 1) + fact(b"a", 9, struct.pack("<IQ", 0, 2**24)),
+    "list of texts": head(0, 1) + fact(b"a", 9, struct.pack("<IQ", 8, 2**24)),
+    "list of lists": head(0, 1) + fact(b"a", 9, struct.pack("<IQ", 9, 1) * 5000),
+    "type of a fact": head(0, 1) + fact(b"a", 77, bytes(8)),
+    "alignment 0": head(0, 1) + fact(b"general.alignment", 4, bytes(4)),
+    "alignment -4": head(0, 1) + fact(b"general.alignment", 5, struct.pack("<i", -4)),
+    "a side below 0": head(1, 0) + tensor([2**64 - 4]),
+    "a side of 0": head(1, 0) + tensor([0, 4]),
+    "sides that overflow": head(1, 0) + tensor([2**32, 2**32]),
+    "no side": head(1, 0) + tensor([]),
+    "many sides": head(1, 0) + text(b"t") + struct.pack("<I", 2**31),
+    "half a block": head(1, 0) + tensor([33], kind=2),
+    "type of a tensor": head(1, 0) + tensor([4], kind=99),
+    "offset": head(1, 0) + tensor([4], offset=2**40),
+    "offset that overflows": head(1, 0) + tensor([4], offset=2**64 - 32),
+    "two of a name": head(2, 0) + tensor([4])[:-4096] + tensor([4]),
+}
+
+
+@pytest.mark.parametrize("case", list(HOSTILE))
+def test_a_hostile_file_is_one_line(case, tmp_path):
+    path = tmp_path / "hostile.gguf"
+    path.write_bytes(HOSTILE[case])
+    with pytest.raises(RegardError, match=r"hostile.gguf") as refused:
+        GGUFFile(path)
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
+
+
+def test_without_the_package_there_is_a_line_that_installs_it(llama, tmp_path, monkeypatch):
+    path = write_gguf(tmp_path / "model.gguf", llama)
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(RegardError, match=r"pip install 'regard\[gguf\]'"):
+        read_gguf(path)
