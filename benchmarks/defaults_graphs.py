@@ -220,7 +220,9 @@ def run_gin(path: str, steps: int, seed: int, looks: int = 40) -> dict[str, Any]
         model.train()
         batch = source.batch(step - 1)
         optimiser.zero_grad()
-        F.cross_entropy(model(batch.tokens, batch.edges, batch.of, batch.graphs), batch.target).backward()
+        F.cross_entropy(
+            model(batch["x"], batch["edges"], batch["of"], batch["graphs"]), batch.target
+        ).backward()
         optimiser.step()
         if step % max(5, steps // looks) and step != steps:
             continue
@@ -237,7 +239,7 @@ def run_gin(path: str, steps: int, seed: int, looks: int = 40) -> dict[str, Any]
 def judge(model: nn.Module, batches: Any) -> dict[str, float]:
     loss, right, count = 0.0, 0, 0
     for batch in batches:
-        out = model(batch.tokens, batch.edges, batch.of, batch.graphs)
+        out = model(batch["x"], batch["edges"], batch["of"], batch["graphs"])
         loss += F.cross_entropy(out, batch.target, reduction="sum").item()
         right += int((out.argmax(-1) == batch.target).sum())
         count += len(batch.target)

@@ -178,7 +178,7 @@ def train_peer(
         if len(order) < BATCH:
             order = np.random.default_rng([seed, taken]).permutation(rows)
         batch, order = images.take(order[:BATCH]), order[BATCH:]
-        x = change(scale(images, batch.tokens, half), flip)
+        x = change(scale(images, batch["x"], half), flip)
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             loss = F.cross_entropy(model(x).float(), batch.target)
         loss.backward()
@@ -226,5 +226,5 @@ def measure(model: nn.Module, images: Images, split: int, half: bool) -> float:
     right = 0
     for batch in images.batches(rows, 2 * BATCH):
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            right += int((model(scale(images, batch.tokens, half)).argmax(1) == batch.target).sum())
+            right += int((model(scale(images, batch["x"], half)).argmax(1) == batch.target).sum())
     return 100 * right / len(rows)

@@ -35,7 +35,7 @@ class Walks:
 
     def batch(self, step: int) -> Batch:
         walk = torch.from_numpy(generator(0, step).integers(-2, 3, (8, 33))).cumsum(1) % 32
-        return Batch(walk[:, :-1], walk[:, 1:])
+        return Batch({"tokens": walk[:, :-1]}, walk[:, 1:])
 
     def validation(self):
         return (self.batch(10**6 + i) for i in range(4))

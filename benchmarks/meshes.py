@@ -58,12 +58,12 @@ class OfPoints(nn.Module):
         )
 
     def forward(self, batch: Batch) -> Tensor:
-        of = batch.of
+        of = batch["of"]
         assert of is not None
         sizes = torch.bincount(of)
         real = torch.arange(int(sizes.max())) < sizes[:, None]
         x = torch.zeros(*real.shape, 3)
-        x[real] = scaled(batch.tokens, of)
+        x[real] = scaled(batch["points"], of)
         out: Tensor = self.net(x, real=real)
         return out
 
@@ -81,14 +81,14 @@ class OfGraph(nn.Module):
         )  # fmt: skip
 
     def forward(self, batch: Batch) -> Tensor:
-        assert batch.of is not None
-        points, faces = scaled(batch.tokens, batch.of), batch.faces
+        assert batch["of"] is not None
+        points, faces = scaled(batch["points"], batch["of"]), batch["faces"]
         edges = torch.cat(
             [faces[[i, j]] for i, j in ((0, 1), (1, 2), (2, 0))], 1
         )  # of closed surfaces both ways are there
         along = points[edges[0]] - points[edges[1]]
         more = torch.cat((along, along.norm(dim=1, keepdim=True)), 1)
-        out: Tensor = self.net(points, edges, of=batch.of, edge_features=more)
+        out: Tensor = self.net(points, edges, of=batch["of"], edge_features=more)
         return out
 
 
@@ -98,7 +98,7 @@ class OfMesh(nn.Module):
         self.net = MeshNet(MeshNetConfig(outputs=len(CLASSES), hidden=hidden, orders=orders))
 
     def forward(self, batch: Batch) -> Tensor:
-        out: Tensor = self.net(batch.tokens, batch.faces, of=batch.of)
+        out: Tensor = self.net(batch["points"], batch["faces"], of=batch["of"])
         return out
 
 
@@ -170,7 +170,9 @@ def errors(model: nn.Module) -> dict[str, float]:
     turn = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)))[0]
     turn = turn * torch.linalg.det(turn).sign()
     with torch.no_grad():
-        turned = Batch(batch.tokens @ turn.T, batch.target, faces=batch.faces, of=batch.of)
+        turned = Batch(
+            {"points": batch["points"] @ turn.T, "faces": batch["faces"], "of": batch["of"]}, batch.target
+        )
         one, two = model(batch), model(turned)
     return {"rotation": float((one - two).abs().max() / one.abs().max())}
 

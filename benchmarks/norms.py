@@ -113,7 +113,7 @@ def read(text: str, folder: Path) -> Corpus:
 
 
 def loss_of(model: nn.Module, batch: Batch) -> Tensor:
-    return F.cross_entropy(model(batch.tokens).flatten(0, 1), batch.target.flatten())
+    return F.cross_entropy(model(batch["tokens"]).flatten(0, 1), batch.target.flatten())
 
 
 def gradient_of(part: nn.Module) -> float:

@@ -100,7 +100,7 @@ class Stretch:
         places = ends[:, None] - n + torch.arange(n)
         target = self.ids[places].clone()
         target[:, : n - asked] = IGNORE
-        return Batch(self.ids[places - 1], target)
+        return Batch({"tokens": self.ids[places - 1]}, target)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,9 @@ def loss(model: nn.Module, rows: Batch) -> float:
     size = max(1, AT_ONCE // rows.tokens.shape[1])
     parts = zip(rows.tokens.split(size), rows.target.split(size), strict=True)
     with torch.no_grad():
-        return NextToken().measure(model, (Batch(*part) for part in parts))["loss"]
+        return NextToken().measure(model, (Batch({"tokens": tokens}, target) for tokens, target in parts))[
+            "loss"
+        ]
 
 
 def extrapolate(
@@ -169,14 +171,14 @@ def notices(model: Encoder, task: MaskedToken, text: Stretch, order: Tensor) -> 
     """
     model = model.double()
     rows, order = text.rows(TRAINED).target[:HIDDEN], order[:HIDDEN]
-    hidden = task.hide(Batch(rows, rows), torch.Generator().manual_seed(0))
+    hidden = task.hide(Batch({"tokens": rows}, rows), torch.Generator().manual_seed(0))
     asked = hidden.target != IGNORE
-    usual = model(hidden.tokens).log_softmax(-1)
+    usual = model(hidden["tokens"]).log_softmax(-1)
     mirror = torch.arange(TRAINED - 1, -1, -1).expand_as(order)
     losses, changes = [F.nll_loss(usual[asked], hidden.target[asked]).item()], []
     for way in (order, mirror):
         back = torch.empty_like(way).scatter_(1, way, torch.arange(TRAINED).expand_as(way))
-        moved = model(hidden.tokens.gather(1, way)).log_softmax(-1)
+        moved = model(hidden["tokens"].gather(1, way)).log_softmax(-1)
         answers = moved.gather(1, back[..., None].expand_as(moved))  # of each character, wherever it went
         losses.append(F.nll_loss(answers[asked], hidden.target[asked]).item())
         changes.append((answers.exp() - usual.exp())[asked].abs().max().item())

@@ -126,7 +126,9 @@ def tune(
     model.eval()
     with torch.no_grad():
         parts = torch.arange(len(tested.labels)).split(256)
-        return Classify().measure(model, (Batch(*tested.take(part)) for part in parts))
+        return Classify().measure(
+            model, (Batch({"tokens": tokens}, target) for tokens, target in map(tested.take, parts))
+        )
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def main() -> None:
         settings = TextConfig(path=asked.text, context=CONTEXT, validation=0.1, test=0.0)
         corpus = prepare(settings, cache=Path(folder), seed=0)
         source, vocab = corpus.source(BATCH, CONTEXT, 0), corpus.tokenizer.size
-        batches = [corpus.source(ROWS, CONTEXT, 1).batch(0).tokens]
+        batches = [corpus.source(ROWS, CONTEXT, 1).batch(0)["tokens"]]
         tokens = torch.cat(batches)
         places = torch.arange(CONTEXT).expand_as(tokens)
         for kind, options in KINDS.items():

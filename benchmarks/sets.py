@@ -246,16 +246,16 @@ def oracle(config: SetsConfig, seed: int, splits: int) -> float:
     total, count = 0.0, 0
     for split in range(splits):
         for batch in fresh(config, seed + split):
-            each = truth(batch).log_likelihood(batch.tokens)
-            each = each if batch.real is None else each[batch.real]
+            each = truth(batch).log_likelihood(batch["x"])
+            each = each if "real" not in batch else each[batch["real"]]
             total, count = total + each.double().sum().item(), count + each.numel()
     return total / count
 
 
 def sets_of(config: SetsConfig, seed: int) -> Iterator[Tensor]:
     for batch in fresh(config, seed):
-        for i, points in enumerate(batch.tokens):
-            yield points if batch.real is None else points[batch.real[i]]
+        for i, points in enumerate(batch["x"]):
+            yield points if "real" not in batch else points[batch["real"][i]]
 
 
 def expectation_maximisation(config: SetsConfig, seed: int, sets: int) -> float:

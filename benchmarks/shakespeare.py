@@ -67,7 +67,7 @@ def peer(corpus_file: str, seed: int) -> tuple[float | None, float, float]:
             for group in optimiser.param_groups:
                 group["lr"] = rate
             batch = source.batch(step)
-            logits = model(batch.tokens).logits
+            logits = model(batch["tokens"]).logits
             optimiser.zero_grad()
             F.cross_entropy(logits.flatten(0, 1), batch.target.flatten()).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -85,7 +85,7 @@ def judged(model: torch.nn.Module, batches: object) -> float:
     total = count = 0.0
     for batch in batches:  # type: ignore[attr-defined]
         losses = F.cross_entropy(
-            model(batch.tokens).logits.flatten(0, 1), batch.target.flatten(), reduction="none"
+            model(batch["tokens"]).logits.flatten(0, 1), batch.target.flatten(), reduction="none"
         )
         asked = batch.target.flatten() >= 0
         total, count = total + losses[asked].sum().item(), count + asked.sum().item()

@@ -97,7 +97,7 @@ def test_a_loss_that_is_no_number_cannot_be_evaluated_and_other_measures_are_lef
         def forward(self, tokens):
             return torch.full((len(tokens), 2), bad)
 
-    batches = [Batch(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long))]
+    batches = [Batch({"tokens": torch.zeros(3, 2)}, torch.zeros(3, dtype=torch.long))]
     split = Split(name="test", count=3, unit="rows", batches=lambda: batches)
     with pytest.raises(ValueError, match="the loss on the test split is not a number"):
         evaluate_split(Model(), Classify(), split, ("a", "b"))

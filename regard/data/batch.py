@@ -4,8 +4,8 @@ was asked before, in this process or another, so going on after a stop needs not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,57 +20,59 @@ IGNORE = -100  # a target that is not to be predicted
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """The inputs of a model, and the target."""
+class Batch(Mapping[str, Any]):
+    """The inputs of a model by the names of its forward, and the target.
 
-    tokens: Tensor  # b n ids, b n d real values, or n d nodes of graphs
-    target: Tensor  # b n ids (IGNORE where there is no target), b classes, b values
-    real: Tensor | None = None  # bool b n, True = real; None: all are
-    where: Tensor | None = None  # n, b n or b n s places; None: consecutive
-    spelling: Tensor | None = None  # b n g, what each token is made of; None: the model knows it by the id
-    edges: Any = None  # 2 e from source to target, or a graph made of them; None: no graph
-    of: Tensor | None = None  # n, the graph of each node; None: all are of one
-    pairs: Tensor | None = None  # 2 p, pairs of nodes to predict
-    graphs: int | None = None  # how many graphs there are; the last ones may have no nodes
-    edge_features: Tensor | None = None  # e k, numbers of each edge
-    faces: Any = None  # 3 f, corners of the triangles of a mesh, or what is known of them; None: no mesh
-    follows: bool = False  # each row goes on where the same row of the batch before ended
-    rank: Tensor | None = None  # b n, when each token comes in an order of its row; None: as the places say
-    asked: Tensor | None = None  # b p, the slots whose tokens are predicted; None: all
-    documents: Tensor | None = (
-        None  # b n, the text of each token, of several in a row; None: a row is one text
-    )
+    It knows no kind of data: what a tensor is, its name says. The first input is the one that the model cannot do
+    without; an input that is None is left out.
+    """
+
+    inputs: Mapping[str, Any]
+    target: Tensor  # b ids, b n ids (IGNORE where there is no target), b values
+    rows: int = 0  # how many examples; 0: as many as the first input has rows
+    size: int = 0  # how much work it is, such as tokens with their padding; 0: as many as examples
+    # (batch, part, parts) -> one of several slices, where not each tensor has the examples as its first axis
+    cut: Callable[[Batch, int, int], Any] | None = None
 
     def __post_init__(self) -> None:
-        # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
-        if self.tokens.dim() < 1 or (self.has_rows and self.target.shape[:1] != self.tokens.shape[:1]):
-            raise RegardError(
-                f"tokens and target must have the same number of rows, got shapes {tuple(self.tokens.shape)} "
-                f"and {tuple(self.target.shape)}"
-            )
-        if self.real is not None:
-            if self.real.dtype != torch.bool:
-                raise RegardError(f"real must be a bool tensor 'b n', True = real, got {self.real.dtype}")
-            expect(self.real, "b n", name="real", b=self.tokens.shape[0], n=self.tokens.shape[1])
-        if self.documents is not None:
-            expect(self.documents, "b n", name="documents", b=self.tokens.shape[0], n=self.tokens.shape[1])
+        inputs = {name: x for name, x in self.inputs.items() if x is not None}
+        rows = self.rows or len(next(iter(inputs.values())))
+        made = {"inputs": inputs, "rows": rows, "size": self.size or rows}
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
+        if self.cut is None:
+            for name, x in {**inputs, "target": self.target}.items():
+                if isinstance(x, Tensor) and x.shape[:1] != (rows,):
+                    raise RegardError(
+                        f"all inputs and the target must have the same number of rows, got {rows} and "
+                        f"{tuple(x.shape)} in {name}"
+                    )
+        real = inputs.get("real")
+        if real is not None:
+            if real.dtype != torch.bool:
+                raise RegardError(f"real must be a bool tensor 'b n', True = real, got {real.dtype}")
+            expect(real, "b n", name="real", b=rows, n=next(iter(inputs.values())).shape[1])
+
+    def __getitem__(self, name: str) -> Any:
+        return self.inputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.inputs)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+    def replace(self, target: Tensor | None = None, **inputs: Any) -> Batch:
+        """The same batch with some other inputs, or with another target."""
+        changed = self.target if target is None else target
+        return replace(self, inputs={**self.inputs, **inputs}, target=changed)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
-        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: part.to(device) for name, part in parts.items() if hasattr(part, "to")})
-
-    @property
-    def has_rows(self) -> bool:
-        """Is the first axis of the tokens that of the examples? Nodes of graphs and meshes lie side by side."""
-        return self.edges is None and self.faces is None
-
-    @property
-    def size(self) -> int:
-        """How much work it is: b · n for ids b n or steps b n d, padding included; nodes of graphs; b for
-        anything else."""
-        sequences = self.tokens.dim() == 3 or (self.tokens.dim() == 2 and not self.tokens.is_floating_point())
-        return self.tokens.shape[0] * (self.tokens.shape[1] if sequences and self.has_rows else 1)
+        moved = {name: x.to(device) if hasattr(x, "to") else x for name, x in self.inputs.items()}
+        return replace(self, inputs=moved, target=self.target.to(device))
 
 
 @runtime_checkable

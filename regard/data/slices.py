@@ -15,16 +15,6 @@ from torch import Tensor
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
 
-BY_ROW = (
-    "tokens",
-    "target",
-    "real",
-    "spelling",
-    "rank",
-    "asked",
-    "documents",
-)  # whose first axis is the rows
-
 
 @dataclass(frozen=True, eq=False)
 class Slice:
@@ -71,50 +61,53 @@ def take_slice(take: Callable[[int, int], Batch], rows: int, part: int, parts: i
 
 def slice_batch(batch: Batch, part: int, parts: int) -> Slice:
     """The slice of this part, of so many."""
-    if batch.of is None and not batch.has_rows:
-        raise RegardError(
-            "a batch that is one graph or surface cannot be cut into rows for several processes; train with one process"
-        )
-    if batch.of is not None:
-        return _slice_graphs(batch, batch.of, part, parts)
-    rows = len(batch.tokens)
-    first, last, counts = slice_rows(rows, part, parts)
-    parts_of = {name: getattr(batch, name) for name in BY_ROW}
-    cut = {name: x[first:last] for name, x in parts_of.items() if x is not None}
-    if batch.where is not None and batch.where.dim() > 1:
-        cut["where"] = batch.where[first:last]
-    axes = {last - first: (first, rows)}
-    if batch.real is not None:  # models may work on the real tokens alone
-        before, within, total = (
-            int(x.sum()) for x in (batch.real[:first], batch.real[first:last], batch.real)
-        )
+    if batch.cut is not None:
+        cut: Slice = batch.cut(batch, part, parts)
+        return cut
+    first, last, counts = slice_rows(batch.rows, part, parts)
+    own = {name: x[first:last] if isinstance(x, Tensor) else x for name, x in batch.items()}
+    axes = {last - first: (first, batch.rows)}
+    real = batch.get("real")
+    if real is not None:  # models may work on the real tokens alone
+        before, within, total = (int(x.sum()) for x in (real[:first], real[first:last], real))
         axes = {within: (before, total)} | axes
-    return Slice(replace(batch, **cut), counts, axes, batch.size)
+    size = batch.size * (last - first) // batch.rows
+    mine = replace(batch, inputs=own, target=batch.target[first:last], rows=last - first, size=size)
+    return Slice(mine, counts, axes, batch.size)
 
 
-def _slice_graphs(batch: Batch, of: Tensor, part: int, parts: int) -> Slice:
+def refuse_slice(batch: Batch, part: int, parts: int) -> Slice:
+    """One graph or surface has no slices."""
+    raise RegardError(
+        "a batch that is one graph or surface cannot be cut into rows for several processes; train with one process"
+    )
+
+
+def slice_graphs(batch: Batch, part: int, parts: int) -> Slice:
     """Some graphs or meshes of a batch, with their nodes and edges or faces. Nodes lie in the order of their
     graphs."""
-    graphs = int(of.max()) + 1 if batch.graphs is None else batch.graphs
+    of: Tensor = batch["of"]
+    graphs = batch.rows
     first, last, counts = slice_rows(graphs, part, parts)
     bounds = torch.searchsorted(of.contiguous(), torch.tensor([first, last]))
     begin, end = (int(each) for each in bounds)
-    if batch.target.shape[:1] == batch.tokens.shape[:1] and len(batch.target) != graphs:
+    if len(batch.target) == len(of) != graphs:
         target = batch.target[begin:end]
     else:
         target = batch.target[first:last]
     axes = {end - begin: (begin, len(of)), last - first: (first, graphs)}
-    cut: dict[str, Any] = {}
+    nodes = next(iter(batch))
+    cut: dict[str, Any] = {**batch, nodes: batch[nodes][begin:end], "of": of[begin:end] - first}
     for name in ("edges", "faces"):
-        corners: Tensor | None = getattr(batch, name)
+        corners: Tensor | None = batch.get(name)
         if corners is None:
             continue
         own = (corners[1] >= begin) & (corners[1] < end)
         cut[name] = corners[:, own] - begin
         axes = {int(own.sum()): (int((corners[1] < begin).sum()), corners.shape[1])} | axes
-        if name == "edges" and batch.edge_features is not None:
-            cut["edge_features"] = batch.edge_features[own]
-    if batch.graphs is not None:
+        if name == "edges" and "edge_features" in batch:
+            cut["edge_features"] = batch["edge_features"][own]
+    if "graphs" in batch:
         cut["graphs"] = last - first
-    found = replace(batch, tokens=batch.tokens[begin:end], target=target, of=of[begin:end] - first, **cut)
+    found = replace(batch, inputs=cut, target=target, rows=last - first, size=end - begin)
     return Slice(found, counts, axes, batch.size)

@@ -40,7 +40,7 @@ class TensorSource(RowSource):
 
     def slice(self, step: int, part: int, parts: int) -> Slice:
         found = super().slice(step, part, parts)
-        if found.batch.real is None:
+        if "real" not in found.batch:
             return found
         return slice_batch(self.batch(step), part, parts)  # which has to know the padding of all rows
 
@@ -87,11 +87,19 @@ def _length(data: Any) -> int:
 
 def _take(data: Any, rows: Array) -> Batch:
     if isinstance(data, tuple):
-        return Batch(*(each[torch.from_numpy(rows)] for each in data))
+        return _batch(*(each[torch.from_numpy(rows)] for each in data))
     items = [data[int(row)] for row in rows]
     if not (isinstance(items[0], tuple | list) and len(items[0]) in (2, 3)):
         raise RegardError(f"each row of the Dataset must be a pair (tokens, target), got {_say(items[0])}")
-    return Batch(*default_collate([tuple(item) for item in items]))
+    return _batch(*default_collate([tuple(item) for item in items]))
+
+
+def _batch(x: Tensor, target: Tensor, real: Tensor | None = None) -> Batch:
+    """Ids are tokens of sequences, and so are steps b n d; anything else is one input for each example."""
+    ids = x.dim() == 2 and not x.is_floating_point()
+    sequences = ids or x.dim() == 3
+    size = x.shape[0] * x.shape[1] if sequences else 0
+    return Batch({"tokens" if ids else "x": x, "real": real}, target, size=size)
 
 
 def _say(data: Any) -> str:

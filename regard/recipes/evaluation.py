@@ -104,5 +104,5 @@ class _Counted:
 
     def __iter__(self) -> Any:
         for batch in self.batches:
-            self.rows += len(batch.tokens)
+            self.rows += batch.rows
             yield batch

@@ -80,7 +80,7 @@ def _hash_shapes(model: nn.Module) -> str:
 
 def _hash_batch(batch: Batch) -> str:
     found = hashlib.sha256()
-    for x in (batch.tokens, batch.target, batch.real):
+    for x in (*batch.values(), batch.target):
         if isinstance(x, Tensor):
             dense = x.to_dense() if x.layout is not torch.strided else x
             found.update(str(tuple(dense.shape)).encode())

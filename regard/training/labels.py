@@ -21,7 +21,7 @@ def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> Non
     if type(task) is not Classify:
         return
     batch = source.batch(0)
-    target, real = batch.target, batch.real
+    target, real = batch.target, batch.get("real")
     if isinstance(data, tuple | list) and all(isinstance(each, Tensor) for each in data):
         target, real = data[1], data[2] if len(data) > 2 else None
     if target.is_floating_point() or target.is_complex():

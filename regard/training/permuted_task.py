@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -39,19 +38,19 @@ class PermutedToken(Classify):
 
     def permute(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
         """The batch with an order for each row, and the tokens at its end as targets."""
-        tokens = batch.tokens
+        tokens, real = batch["tokens"], batch.get("real")
         draw = torch.rand(tokens.shape, generator=generator).to(tokens.device)
-        if batch.real is not None:
-            draw = draw.masked_fill(~batch.real, -1)
+        if real is not None:
+            draw = draw.masked_fill(~real, -1)
         order = draw.argsort(dim=1, stable=True)  # slots, the first in the order first
         rank = torch.empty_like(order).scatter_(
             1, order, torch.arange(order.shape[1]).to(order).expand_as(order)
         )
         asked = order[:, order.shape[1] - max(1, round(self.share * order.shape[1])) :]
         target = tokens.gather(1, asked)
-        if batch.real is not None:
-            target = target.masked_fill(~batch.real.gather(1, asked), IGNORE)
-        return replace(batch, target=target, rank=rank, asked=asked)
+        if real is not None:
+            target = target.masked_fill(~real.gather(1, asked), IGNORE)
+        return batch.replace(target=target, rank=rank, asked=asked)
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         seen = Numbered(list(number_batches(batches)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -63,12 +62,13 @@ class StreamedToken(NextToken):
     # ── reading
 
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        if self.memories is None or not batch.follows:
+        if self.memories is None or not batch.get("follows"):
             self.memories = _memories(model, self.memory)
-        logits = model(batch.tokens, real=batch.real, caches=self.memories)
-        if batch.real is None:
+        real = batch.get("real")
+        logits = model(batch["tokens"], real=real, caches=self.memories)
+        if real is None:
             return logits.float(), batch.target
-        return logits.float(), batch.target.masked_fill(~batch.real, IGNORE)
+        return logits.float(), batch.target.masked_fill(~real, IGNORE)
 
     def _judge(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Loss, whether the likeliest token is right, and target, at every place.   b segment each
@@ -86,13 +86,13 @@ class StreamedToken(NextToken):
     def _segments(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Segments in the order in which they are read."""
         for batch in batches:
-            for start in range(0, batch.tokens.shape[1], self.segment):
+            tokens, whole = batch["tokens"], batch.get("real")
+            for start in range(0, tokens.shape[1], self.segment):
                 part = slice(start, start + self.segment)
-                real = None if batch.real is None else batch.real[:, part]
-                yield replace(
-                    batch,
-                    tokens=batch.tokens[:, part],
+                real = None if whole is None else whole[:, part]
+                yield batch.replace(
                     target=batch.target[:, part],
+                    tokens=tokens[:, part],
                     real=None if real is None or bool(real.all()) else real,
                     follows=start > 0,
                 )

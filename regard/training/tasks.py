@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -21,21 +20,6 @@ from regard.errors import RegardError, did_you_mean
 from regard.training.cross_entropy import cross_entropy
 from regard.training.scores import ScoreList, Scores
 from regard.training.sums import Count, Sums, number_batches
-
-EXTRAS = (
-    "real",
-    "where",
-    "spelling",
-    "edges",
-    "of",
-    "graphs",
-    "pairs",
-    "edge_features",
-    "faces",
-    "rank",
-    "asked",
-    "documents",
-)  # of a batch, by the names of a model's forward
 
 
 class Task(Protocol):
@@ -66,25 +50,23 @@ def keep_finite(measures: dict[str, float]) -> dict[str, float]:
 
 
 def call(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for a batch. What else a batch has (`real`, `edges`, ...) is passed to models that
-    take it."""
+    """The model's output for a batch. Models get the first input, and of the others those that they take."""
     inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps has the signature
-    known = _accepted(type(inner).forward)
-    if batch.documents is not None and "documents" not in known:
+    known = _parameters(type(inner).forward)
+    if "documents" in batch and "documents" not in known:
         raise RegardError(
             f"{type(inner).__name__} would mix the texts that are packed into one row, because its forward takes no "
             "documents; use a decoder with exact attention, or one text in each row"
         )
-    more = {name: getattr(batch, name) for name in known if getattr(batch, name) is not None}
-    out: Tensor = model(batch.tokens, **more)
+    first, *others = batch
+    out: Tensor = model(batch[first], **{name: batch[name] for name in others if name in known})
     return out
 
 
 @lru_cache(maxsize=64)
-def _accepted(forward: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of a batch's extras a forward method takes, looked up once."""
-    parameters = inspect.signature(forward).parameters
-    return tuple(name for name in EXTRAS if name in parameters)
+def _parameters(forward: Callable[..., Any]) -> frozenset[str]:
+    """The names of what a forward method takes, looked up once."""
+    return frozenset(inspect.signature(forward).parameters)
 
 
 # ── tasks
@@ -152,8 +134,9 @@ class Classify:
 
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         logits, target = call(model, batch), batch.target
-        if batch.real is not None and target.shape == batch.real.shape:
-            target = target.masked_fill(~batch.real, IGNORE)
+        real = batch.get("real")
+        if real is not None and target.shape == real.shape:
+            target = target.masked_fill(~real, IGNORE)
         if logits.shape[:-1] != target.shape:
             raise RegardError(
                 f"the model must return scores for every target: logits {tuple(target.shape)} + (classes,), "
@@ -197,17 +180,17 @@ class MaskedToken(Classify):
 
     def hide(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
         """The batch with some tokens masked; the target holds their ids, and IGNORE elsewhere."""
-        tokens = batch.tokens
+        tokens, real = batch["tokens"], batch.get("real")
         draw = torch.rand((2, *tokens.shape), generator=generator).to(tokens.device)
         other = torch.randint(self.vocab, tokens.shape, generator=generator).to(tokens.device)
         chosen = draw[0] < self.share
         for special in self.never:
             chosen &= tokens != special
-        if batch.real is not None:
-            chosen &= batch.real
+        if real is not None:
+            chosen &= real
         hidden = torch.where(draw[1] < 0.8, self.mask, torch.where(draw[1] < 0.9, other, tokens))
-        return replace(
-            batch, tokens=torch.where(chosen, hidden, tokens), target=tokens.masked_fill(~chosen, IGNORE)
+        return batch.replace(
+            target=tokens.masked_fill(~chosen, IGNORE), tokens=torch.where(chosen, hidden, tokens)
         )
 
     def _fixed(self, batch: Batch, number: int) -> Batch:
@@ -272,15 +255,17 @@ class Regress:
     def _all_pairs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
         """Output and target, and which of them count, by their first axes; None: all."""
         out, target = call(model, batch).float(), batch.target.float()
-        # of every element of a set
-        each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
+        real = batch.get("real")
+        each = (
+            out.dim() == 3 and real is not None and out.shape[:2] == real.shape
+        )  # of every element of a set
         if out.shape == (*target.shape, 1):
             out = out.squeeze(-1)
         if out.shape != target.shape:  # torch would broadcast b 1 against b to b b, and learn nonsense
             raise RegardError(
                 f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}"
             )
-        return out, target, batch.real if each else None
+        return out, target, real if each else None
 
 
 def _explain_variance(means: dict[str, float]) -> dict[str, float]:
@@ -307,7 +292,7 @@ class Custom:
         if isinstance(found, tuple):
             loss, count = found
         else:
-            loss, count = (found, batch.tokens.shape[0])
+            loss, count = (found, batch.rows)
         if not isinstance(loss, Tensor) or loss.dim() != 0:
             if isinstance(loss, Tensor):
                 given = f"shape {tuple(loss.shape)}"

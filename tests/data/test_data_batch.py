@@ -36,16 +36,24 @@ def test_ignore_is_what_torch_ignores():
 
 
 def test_size_is_the_work():
-    assert Batch(torch.zeros(4, 7, dtype=torch.long), TARGET[:4]).size == 28
-    assert Batch(torch.zeros(4, 7, 2), TARGET[:4]).size == 28
-    assert Batch(torch.zeros(4, 7), TARGET[:4]).size == 4
-    assert Batch(torch.zeros(4, 3, 8, 8), TARGET[:4]).size == 4
+    assert Batch({"x": torch.zeros(4, 7)}, TARGET[:4]).size == 4
+    assert Batch({"x": torch.zeros(4, 7)}, TARGET[:4], size=28).size == 28
+    for x, size in ((TOKENS, 60), (TOKENS[..., None].float(), 60), (TOKENS.float(), 20)):
+        assert TensorSource((x, TARGET), batch=20, validation=0).batch(0).size == size
+
+
+def test_inputs_by_name_and_nothing_that_is_none():
+    batch = Batch({"tokens": TOKENS, "real": None}, TARGET)
+    assert list(batch) == ["tokens"] and len(batch) == 1 and batch.get("real") is None and batch.rows == 20
+    other = batch.replace(target=TARGET + 1, rank=TOKENS)
+    assert list(other) == ["tokens", "rank"] and torch.equal(other.target, TARGET + 1)
+    assert torch.equal(batch.target, TARGET) and batch != other
 
 
 def test_to_moves_everything():
-    batch = Batch(TOKENS, TARGET, torch.ones(20, 3).bool(), torch.arange(3)).to("meta")
-    assert {each.device.type for each in (batch.tokens, batch.target, batch.real, batch.where)} == {"meta"}
-    assert Batch(TOKENS, TARGET).to("cpu").real is None
+    batch = Batch({"tokens": TOKENS, "real": torch.ones(20, 3).bool(), "graphs": 3}, TARGET).to("meta")
+    assert {each.device.type for each in (batch["tokens"], batch.target, batch["real"])} == {"meta"}
+    assert batch["graphs"] == 3
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def test_every_row_once_an_epoch_and_none_of_validation(data):
         assert len(seen) == 18 and {*seen, *held} == set(range(20))
     batch = source.batch(0)
     assert torch.equal(
-        batch.tokens[:, 0], (TOKENS[batch.target, 0] if not isinstance(data, Squares) else batch.target)
+        batch["tokens"][:, 0], (TOKENS[batch.target, 0] if not isinstance(data, Squares) else batch.target)
     )
 
 
@@ -87,7 +95,7 @@ def test_fewer_rows_than_a_batch():
 def test_a_third_tensor_says_what_is_real():
     real = torch.arange(3) < torch.arange(20)[:, None]
     batch = TensorSource((TOKENS, TARGET, real), 5).batch(0)
-    assert torch.equal(batch.real, real[batch.target])
+    assert torch.equal(batch["real"], real[batch.target])
 
 
 @given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=6), context=st.none() | st.integers(1, 9))
@@ -139,12 +147,15 @@ def test_buckets_put_like_lengths_together():
             lambda: TensorSource(TensorDataset(TOKENS)).batch(0),
             "Dataset.*tuple.*1",
         ),
-        (lambda: Batch(TOKENS, TARGET[:3]), r"rows, got shapes \(20, 3\) and \(3,\)"),
+        (lambda: Batch({"tokens": TOKENS}, TARGET[:3]), r"rows, got 20 and \(3,\) in target"),
         (
-            lambda: Batch(TOKENS, TARGET, torch.ones(20, 3)),
+            lambda: Batch({"tokens": TOKENS, "real": torch.ones(20, 3)}, TARGET),
             "real.*tensor 'b n', True = real.*torch.float32",
         ),
-        (lambda: Batch(TOKENS, TARGET, torch.ones(20, 4).bool()), "real.*'b n'.*b=20, n=3"),
+        (
+            lambda: Batch({"tokens": TOKENS, "real": torch.ones(20, 4).bool()}, TARGET),
+            "real.*'b n'.*b=20, n=3",
+        ),
     ],
 )
 def test_words_of_errors(make, words):

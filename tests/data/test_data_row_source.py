@@ -29,7 +29,9 @@ class Rows(Dataset):
 
 
 def row_source(slow):
-    return RowSource(lambda rows: Batch(X[rows], torch.from_numpy(rows)), np.arange(20), 7, seed=3, slow=slow)
+    return RowSource(
+        lambda rows: Batch({"x": X[rows]}, torch.from_numpy(rows)), np.arange(20), 7, seed=3, slow=slow
+    )
 
 
 SOURCES = {
@@ -49,11 +51,12 @@ def test_slices_together_are_the_batch(name, parts):
     for step in (0, 1, 5, 2):
         whole = source.batch(step)
         slices = [read_slice(other, step, part, parts) for part in range(parts)]
-        assert torch.equal(torch.cat([each.batch.tokens for each in slices]), whole.tokens)
+        x = next(iter(whole))
+        assert torch.equal(torch.cat([each.batch[x] for each in slices]), whole[x])
         assert torch.equal(torch.cat([each.batch.target for each in slices]), whole.target)
         assert {each.size for each in slices} == {whole.size}
         assert all(each.counts for each in slices)
-        firsts = [each.axes[len(each.batch.tokens)] for each in slices]
+        firsts = [each.axes[each.batch.rows] for each in slices]
         assert [first for first, _ in firsts] == [7 * part // parts for part in range(parts)]
 
 
@@ -69,7 +72,7 @@ def test_a_process_reads_its_own_rows_alone():
 def test_a_process_without_a_row_reads_one_that_does_not_count():
     found = [read_slice(row_source(False), 0, part, 9) for part in range(9)]
     assert [each.counts for each in found].count(False) == 2
-    assert all(len(each.batch.tokens) == 1 for each in found)
+    assert all(len(each.batch["x"]) == 1 for each in found)
 
 
 def test_slow_rows_are_read_ahead_once():
@@ -77,7 +80,7 @@ def test_slow_rows_are_read_ahead_once():
 
     def take(rows):
         asked.append(rows.tolist())
-        return Batch(X[rows], torch.from_numpy(rows))
+        return Batch({"x": X[rows]}, torch.from_numpy(rows))
 
     source = RowSource(take, np.arange(20), 5, seed=0, slow=True)
     found = [source.batch(step).target.tolist() for step in range(4)]

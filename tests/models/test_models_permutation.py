@@ -151,26 +151,27 @@ def test_the_last_of_each_order_is_predicted_and_padding_never():
     task, tokens = PermutedToken(share=0.25), some_tokens(n=12)
     real = torch.ones(B, 12, dtype=torch.bool)
     real[1, 8:], real[2, 1:] = False, False
-    drawn = Batch(tokens, tokens, real)
+    drawn = Batch({"tokens": tokens, "real": real}, tokens)
     batch = task.permute(drawn, torch.Generator().manual_seed(0))
-    assert batch.target.shape == batch.asked.shape == (B, 3)
-    assert torch.equal(batch.rank.sort(1).values, torch.arange(12).expand(B, 12))
-    assert torch.equal(batch.rank.gather(1, batch.asked), torch.arange(9, 12).expand(B, 3))
+    assert batch.target.shape == batch["asked"].shape == (B, 3)
+    assert torch.equal(batch["rank"].sort(1).values, torch.arange(12).expand(B, 12))
+    assert torch.equal(batch["rank"].gather(1, batch["asked"]), torch.arange(9, 12).expand(B, 3))
     predicted = batch.target != IGNORE
     assert predicted.sum(1).tolist() == [3, 3, 1]
-    assert torch.equal(batch.target[predicted], tokens.gather(1, batch.asked)[predicted])
-    assert real.gather(1, batch.asked)[predicted].all()
-    assert not torch.equal(batch.rank[0], batch.rank[1])
+    assert torch.equal(batch.target[predicted], tokens.gather(1, batch["asked"])[predicted])
+    assert real.gather(1, batch["asked"])[predicted].all()
+    assert not torch.equal(batch["rank"][0], batch["rank"][1])
 
 
 def test_evaluation_draws_the_same_orders_and_tells_the_loss_in_order():
     model, task = permutation(torch.float32), PermutedToken(share=0.5, seed=3)
     batches = [
-        Batch(some_tokens(seed=s) % (VOCAB - 1), some_tokens(seed=s + 9) % (VOCAB - 1)) for s in range(2)
+        Batch({"tokens": some_tokens(seed=s) % (VOCAB - 1)}, some_tokens(seed=s + 9) % (VOCAB - 1))
+        for s in range(2)
     ]
     with torch.no_grad():
         found = [task.measure(model, iter(batches)) for _ in range(2)]
-        logits = model(torch.cat([batch.tokens for batch in batches]))
+        logits = model(torch.cat([batch["tokens"] for batch in batches]))
     assert found[0] == found[1]
     wanted = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), torch.cat([b.target for b in batches]).flatten()

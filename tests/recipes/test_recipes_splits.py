@@ -37,7 +37,8 @@ def job_of(tiny, folder, **options):
 def contents(split):
     """All numbers of a split, by which two splits can be compared."""
     return [
-        batch.target.tolist() + batch.tokens.to_dense().flatten()[:50].tolist() for batch in split.batches()
+        batch.target.tolist() + next(iter(batch.values())).to_dense().flatten()[:50].tolist()
+        for batch in split.batches()
     ]
 
 

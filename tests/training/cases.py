@@ -49,7 +49,7 @@ class Pairs:
     def batch(self, step):
         tokens = torch.from_numpy(generator(self.seed, step).integers(0, VOCAB, (self.rows, 10)))
         tokens[:, 1::2] = tokens[:, ::2]
-        return Batch(tokens[:, :-1], tokens[:, 1:])
+        return Batch({"tokens": tokens[:, :-1]}, tokens[:, 1:])
 
     def validation(self):
         return (self.batch(10**6 + i) for i in range(self.looks))

@@ -72,7 +72,7 @@ def test_a_compiler_that_fails_is_one_line(tmp_path, monkeypatch, error, words):
 
 def test_an_error_of_the_task_is_not_the_compilers(tmp_path, monkeypatch):
     def fail(model, batch):
-        model(batch.tokens)
+        model(batch["tokens"])
         raise RuntimeError("mine")
 
     monkeypatch.setattr(Tiny, "compile", lambda self: nn.Module.compile(self, backend="eager"))

@@ -16,7 +16,7 @@ from torch import nn
 import regard
 from regard.attention.dropout import apply_dropout
 from regard.data.batch import Batch
-from regard.data.slices import slice_batch
+from regard.data.slices import refuse_slice, slice_batch, slice_graphs
 from regard.errors import RegardError
 from regard.nn.drop_path import draw_rows, draw_rows_of
 from regard.training.config import TrainConfig
@@ -213,7 +213,7 @@ def test_a_process_lost_in_the_forward_pass_is_a_lost_process():
         ranks=SimpleNamespace(noticing=noticing),
         loss_of=Failing(),
     )
-    mine = slice_batch(Batch(torch.ones(2, 3), torch.ones(2, 3)), 0, 1)
+    mine = slice_batch(Batch({"tokens": torch.ones(2, 3)}, torch.ones(2, 3)), 0, 1)
     with pytest.raises(Noticed):
         DistributedStepper._backward(stepper, mine, [])
 
@@ -284,30 +284,39 @@ def test_slices_take_the_branches_of_the_whole_batch():
 def test_slices_together_are_the_batch():
     tokens = torch.arange(28).view(7, 4)
     real = torch.rand(7, 4) < 0.7
-    batch = Batch(tokens, tokens + 1, real)
+    batch = Batch({"tokens": tokens, "real": real}, tokens + 1)
     slices = [slice_batch(batch, part, 3) for part in range(3)]
-    assert torch.equal(torch.cat([each.batch.tokens for each in slices]), tokens)
-    assert torch.equal(torch.cat([each.batch.real for each in slices]), real)
+    assert torch.equal(torch.cat([each.batch["tokens"] for each in slices]), tokens)
+    assert torch.equal(torch.cat([each.batch["real"] for each in slices]), real)
 
 
 def test_slices_of_graphs_are_graphs():
     of = torch.tensor([0, 0, 1, 2, 2, 2])
     edges = torch.tensor([[0, 1, 3, 4], [1, 0, 4, 5]])
-    batch = Batch(torch.randn(6, 2), torch.tensor([5, 6, 7]), edges=edges, of=of, graphs=3)
+    batch = Batch(
+        {"tokens": torch.randn(6, 2), "edges": edges, "of": of, "graphs": 3},
+        torch.tensor([5, 6, 7]),
+        rows=3,
+        cut=slice_graphs,
+    )
     first, second = (slice_batch(batch, part, 2) for part in range(2))
-    assert (first.batch.graphs, second.batch.graphs) == (1, 2)
-    assert torch.equal(second.batch.edges, torch.tensor([[1, 2], [2, 3]]))
+    assert (first.batch["graphs"], second.batch["graphs"]) == (1, 2)
+    assert torch.equal(second.batch["edges"], torch.tensor([[1, 2], [2, 3]]))
     assert second.batch.target.tolist() == [6, 7]
-    assert second.batch.of.tolist() == [0, 1, 1, 1]
+    assert second.batch["of"].tolist() == [0, 1, 1, 1]
 
 
 def test_a_process_without_rows_does_not_count():
-    batch = Batch(torch.arange(3).view(1, 3), torch.arange(3).view(1, 3))
+    batch = Batch({"tokens": torch.arange(3).view(1, 3)}, torch.arange(3).view(1, 3))
     assert [slice_batch(batch, part, 2).counts for part in range(2)] == [False, True]
 
 
 def test_one_graph_cannot_be_cut():
-    batch = Batch(torch.randn(3, 2), torch.zeros(3).long(), edges=torch.zeros(2, 1).long())
+    batch = Batch(
+        {"tokens": torch.randn(3, 2), "edges": torch.zeros(2, 1).long()},
+        torch.zeros(3).long(),
+        cut=refuse_slice,
+    )
     with pytest.raises(RegardError, match="one graph"):
         slice_batch(batch, 0, 2)
 

@@ -55,7 +55,7 @@ def test_it_learns_and_says_so(tmp_path):
     assert run.config.steps == 60
     with torch.no_grad():
         batch = Pairs().batch(0)
-        assert nn.functional.cross_entropy(model(batch.tokens).flatten(0, 1), batch.target.flatten()) < 1.7
+        assert nn.functional.cross_entropy(model(batch["tokens"]).flatten(0, 1), batch.target.flatten()) < 1.7
 
 
 def test_the_same_seed_gives_the_same_losses_whatever_is_watched(tmp_path):
@@ -180,7 +180,7 @@ class Uneven(Pairs):
         target = whole.target.clone()
         target[:2, 3:] = IGNORE
         rows = torch.arange(6).chunk(self.parts)[step % self.parts]
-        return Batch(whole.tokens[rows], target[rows])
+        return Batch({"tokens": whole["tokens"][rows]}, target[rows])
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "muon"])
@@ -212,10 +212,10 @@ def test_recompute_changes_memory_and_no_number(tmp_path):
 def test_recompute_forgets_activations():
     model, kept = tiny(), []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
-        model(Pairs().batch(0).tokens)
+        model(Pairs().batch(0)["tokens"])
         plain, _ = sum(kept), kept.clear()
         with recomputing(model):
-            model(Pairs().batch(0).tokens)
+            model(Pairs().batch(0)["tokens"])
     assert sum(kept) < plain / 2
     assert len(blocks(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))) == 2
     with (
@@ -267,7 +267,7 @@ def test_the_average_is_what_its_equation_says(tmp_path):
     with torch.no_grad():
         batches = list(Pairs().validation())
         loss = nn.functional.cross_entropy(
-            judged(torch.cat([b.tokens for b in batches])).flatten(0, 1),
+            judged(torch.cat([b["tokens"] for b in batches])).flatten(0, 1),
             torch.cat([b.target for b in batches]).flatten(),
         )
     assert math.isclose(losses(run, "validation")[-1][1], loss.item(), rel_tol=1e-6)
@@ -280,7 +280,7 @@ def test_any_module_and_any_function(tmp_path):
         def batch(self, step):
             torch.manual_seed(step)
             x = torch.randn(8, 3)
-            return Batch(x, x.sum(1))
+            return Batch({"tokens": x}, x.sum(1))
 
         def validation(self):
             return iter(())
@@ -293,7 +293,7 @@ def test_any_module_and_any_function(tmp_path):
         steps=40,
         optimiser="adamw",
         lr=0.02,
-        task=lambda model, batch: (model(batch.tokens)[:, 0] - batch.target).square().mean(),
+        task=lambda model, batch: (model(batch["tokens"])[:, 0] - batch.target).square().mean(),
     )
     found = [loss for _, loss in losses(run)]
     assert sum(found[-5:]) < 0.3 * sum(found[:5])
@@ -334,7 +334,7 @@ class Worse:
         self.values = list(values)
 
     def loss(self, model, batch):
-        return model(batch.tokens).square().mean(), batch.size
+        return model(batch["tokens"]).square().mean(), batch.size
 
     def measure(self, model, batches):
         list(batches)
@@ -525,7 +525,7 @@ def test_a_loss_that_is_not_a_number(tmp_path, bad):
     def task(model, batch):
         if model.training:
             calls.append(1)
-        return model(batch.tokens).square().mean() * (bad if len(calls) == 7 else 1.0)
+        return model(batch["tokens"]).square().mean() * (bad if len(calls) == 7 else 1.0)
 
     with pytest.raises(
         ValueError,

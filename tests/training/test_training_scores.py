@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import IGNORE, Batch
+from regard.data.slices import refuse_slice
 from regard.recipes.graphs.task import RegressKnown
 from regard.recipes.images.task import ClassifyImages
 from regard.recipes.sets.task import Mixture
@@ -39,28 +40,58 @@ UNKNOWN = torch.tensor([0.5, math.nan, -1.0, 2.0, math.nan])
 TOKENS = classes(2, 3, of=5)
 GRAPH = {"edges": torch.zeros(2, 0, dtype=torch.long)}
 CASES = {
-    "classes": (Classify(), numbers(6, 4), Batch(numbers(6, 3), classes(6)), 6),
-    "elements of sets": (Classify(), numbers(2, 3, 4), Batch(numbers(2, 3, 2), classes(2, 3), REAL), 2),
-    "nodes": (Classify(), numbers(5, 4), Batch(numbers(5, 3), SOME, **GRAPH), 3),
-    "next token": (NextToken(), numbers(2, 3, 5), Batch(TOKENS, TOKENS, REAL), 2),
-    "masked token": (MaskedToken(5, 5, share=0.9), numbers(2, 3, 6), Batch(TOKENS, TOKENS, REAL), 2),
-    "a number": (Regress((2.5,)), numbers(6, 1), Batch(numbers(6, 3), numbers(6, seed=2)), 6),
-    "a number in a row": (Regress((2.5,)), numbers(6, 1), Batch(numbers(6, 3), numbers(6, 1, seed=2)), 6),
-    "two numbers": (Regress((2.0, 3.0), ("a", "b")), numbers(6, 2), Batch(numbers(6, 3), numbers(6, 2)), 6),
+    "classes": (Classify(), numbers(6, 4), Batch({"tokens": numbers(6, 3)}, classes(6)), 6),
+    "elements of sets": (
+        Classify(),
+        numbers(2, 3, 4),
+        Batch({"tokens": numbers(2, 3, 2), "real": REAL}, classes(2, 3)),
+        2,
+    ),
+    "nodes": (Classify(), numbers(5, 4), Batch({"x": numbers(5, 3), **GRAPH}, SOME, cut=refuse_slice), 3),
+    "next token": (NextToken(), numbers(2, 3, 5), Batch({"tokens": TOKENS, "real": REAL}, TOKENS), 2),
+    "masked token": (
+        MaskedToken(5, 5, share=0.9),
+        numbers(2, 3, 6),
+        Batch({"tokens": TOKENS, "real": REAL}, TOKENS),
+        2,
+    ),
+    "a number": (Regress((2.5,)), numbers(6, 1), Batch({"tokens": numbers(6, 3)}, numbers(6, seed=2)), 6),
+    "a number in a row": (
+        Regress((2.5,)),
+        numbers(6, 1),
+        Batch({"tokens": numbers(6, 3)}, numbers(6, 1, seed=2)),
+        6,
+    ),
+    "two numbers": (
+        Regress((2.0, 3.0), ("a", "b")),
+        numbers(6, 2),
+        Batch({"tokens": numbers(6, 3)}, numbers(6, 2)),
+        6,
+    ),
     "numbers of elements": (
         Regress((2.0, 3.0), ("a", "b")),
         numbers(2, 3, 2),
-        Batch(numbers(2, 3, 4), numbers(2, 3, 2, seed=3), REAL),
+        Batch({"tokens": numbers(2, 3, 4), "real": REAL}, numbers(2, 3, 2, seed=3)),
         2,
     ),
-    "known numbers": (RegressKnown((2.0,)), numbers(5), Batch(numbers(5, 3), UNKNOWN, **GRAPH), 3),
+    "known numbers": (
+        RegressKnown((2.0,)),
+        numbers(5),
+        Batch({"x": numbers(5, 3), **GRAPH}, UNKNOWN, cut=refuse_slice),
+        3,
+    ),
     "images": (
         ClassifyImages(4, (0.0,), (1.0,)),
         numbers(6, 4),
-        Batch(torch.zeros(6, 1, 2, 2, dtype=torch.uint8), classes(6)),
+        Batch({"x": torch.zeros(6, 1, 2, 2, dtype=torch.uint8)}, classes(6)),
         6,
     ),
-    "clusters": (Mixture(2), numbers(2, 2 * 5), Batch(numbers(2, 3, 2), torch.zeros(2), REAL), 2),
+    "clusters": (
+        Mixture(2),
+        numbers(2, 2 * 5),
+        Batch({"x": numbers(2, 3, 2), "real": REAL}, torch.zeros(2)),
+        2,
+    ),
 }
 
 

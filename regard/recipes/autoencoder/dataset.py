@@ -207,7 +207,7 @@ class Inputs:
 
     def take(self, rows: Array) -> Batch:
         """Some of them.   tokens b shape (uint8 of images), target b: their labels"""
-        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(self.classes[rows]))
+        return Batch({"x": torch.from_numpy(self.store.take(rows))}, torch.from_numpy(self.classes[rows]))
 
     def batches(self, rows: Array, batch: int) -> Iterator[Batch]:
         """Some of them, in order."""

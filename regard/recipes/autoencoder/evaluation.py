@@ -68,7 +68,7 @@ def evaluate_codes(model: nn.Module, task: Reconstruct, split: Split, samples: i
     estimates = samples > 0 and whole.variational
     for number, batch in enumerate(split.batches()):
         draw = torch.Generator().manual_seed(SEED + number)
-        x = to_numbers(batch.tokens, task.binarise, draw)
+        x = to_numbers(batch["x"], task.binarise, draw)
         sums.add(x, draw)
         if estimates:
             total += float(estimate_log_p(whole, x, samples, draw).double().sum())

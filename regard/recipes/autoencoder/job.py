@@ -108,7 +108,7 @@ def check_likelihood(inputs: Inputs, config: Any, data: InputsConfig) -> None:
 def _first_not_binary(inputs: Inputs) -> float | None:
     rows = inputs.rows(TRAIN)
     some: Array = rows[:: max(1, len(rows) // CHECKED)]
-    x = to_numbers(inputs.take(some).tokens, "none").flatten()
+    x = to_numbers(inputs.take(some)["x"], "none").flatten()
     odd = x[(x != 0) & (x != 1)]
     if not len(odd):
         return None

@@ -66,7 +66,7 @@ def _write_pairs(run: Run, model: Any, inputs: Inputs, binarise: Any) -> None:
     rows = _held_out(inputs)
     rows = rows[:: max(1, len(rows) // PAIRS)][:PAIRS]
     draw = torch.Generator().manual_seed(SEED)
-    given = model.corrupt(to_numbers(inputs.take(rows).tokens, binarise, draw), draw)
+    given = model.corrupt(to_numbers(inputs.take(rows)["x"], binarise, draw), draw)
     pairs = sheet_of_pairs(given, model.reconstruct(given))
     files.write_bytes(run.path / "reconstructions.png", png(pairs))
 

@@ -79,7 +79,7 @@ class RunInputReader(Reader):
             row = int(rows[0])
             batch = inputs.take(rows[:1])
             truth = inputs.labels[int(batch.target[0])] if inputs.labels else None
-            return self._as_input(batch.tokens[0], inputs.name_of(row), truth, (HELD_OUT,))
+            return self._as_input(batch["x"][0], inputs.name_of(row), truth, (HELD_OUT,))
         draw = torch.Generator().manual_seed(0)
         return self._as_input(torch.rand(self.info.shape, generator=draw), None, None, (GONE,))
 

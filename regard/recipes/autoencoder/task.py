@@ -46,7 +46,7 @@ class Reconstruct:
             self.warm = min(1.0, (step + 1) / self.warmup)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        x = to_numbers(batch.tokens, self.binarise)
+        x = to_numbers(batch["x"], self.binarise)
         return model(x, warm=self.warm), len(x)
 
     @torch.no_grad()
@@ -54,7 +54,7 @@ class Reconstruct:
         sums = BoundSums(model)
         for number, batch in number_batches(batches):
             draw = torch.Generator().manual_seed(SEED + number)
-            sums.add(to_numbers(batch.tokens, self.binarise, draw), draw)
+            sums.add(to_numbers(batch["x"], self.binarise, draw), draw)
         sums.add_up()
         return sums.measures()
 

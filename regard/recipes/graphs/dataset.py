@@ -17,6 +17,7 @@ from regard.config import check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
 from regard.data.progress import Note
+from regard.data.slices import refuse_slice, slice_graphs
 from regard.data.splits import SplitConfig, check_splits
 from regard.data.targets import Asks, explain_asks, find_scale
 from regard.errors import RegardError, nearest
@@ -413,11 +414,11 @@ class GraphSource(Source):
         target = torch.full_like(graphs.target, torch.nan if graphs.labels is None else IGNORE)
         target[rows] = graphs.target[rows]
         if self._pairs is not None:  # the batch holds only the pairs of the split
-            pairs = self._pairs[:, rows]
-            return Batch(
-                graphs.x, graphs.target[rows], edges=self._edges, pairs=pairs, edge_features=graphs.edge_x
-            )
-        return Batch(graphs.x, target, edges=self._edges, edge_features=graphs.edge_x)
+            target, pairs = graphs.target[rows], self._pairs[:, rows]
+        else:
+            pairs = None
+        inputs = {"x": graphs.x, "edges": self._edges, "pairs": pairs, "edge_features": graphs.edge_x}
+        return Batch(inputs, target, rows=len(target), size=len(graphs.x), cut=refuse_slice)
 
     def some(self, which: Sequence[int] | Array) -> Batch:
         """These graphs as one disconnected graph."""
@@ -427,14 +428,15 @@ class GraphSource(Source):
         along, of_edge = _ranges(graphs.edge_starts, which)
         begins = np.concatenate([[0], np.cumsum(np.diff(graphs.parts.starts)[which])])[:-1]
         moved = graphs.edges[:, along] - graphs.parts.starts[which][of_edge] + begins[of_edge]
-        return Batch(
-            self._dense[torch.from_numpy(nodes)],
-            graphs.target[torch.from_numpy(which)],
-            edges=torch.from_numpy(moved),
-            of=torch.from_numpy(of),
-            graphs=len(which),
-            edge_features=None if graphs.edge_x is None else graphs.edge_x[torch.from_numpy(along)],
-        )
+        inputs = {
+            "x": self._dense[torch.from_numpy(nodes)],
+            "edges": torch.from_numpy(moved),
+            "of": torch.from_numpy(of),
+            "graphs": len(which),
+            "edge_features": None if graphs.edge_x is None else graphs.edge_x[torch.from_numpy(along)],
+        }
+        target = graphs.target[torch.from_numpy(which)]
+        return Batch(inputs, target, rows=len(which), size=len(nodes), cut=slice_graphs)
 
 
 def _ranges(starts: Array, which: Array) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ import torch
 
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
+from regard.data.slices import refuse_slice
 from regard.data.splits import split_by_class
 from regard.errors import RegardError
 from regard.files import open_regular, readable_as
@@ -208,7 +209,8 @@ class SampledSource(Source):
         asked = np.asarray(self.graph.classes[rows], dtype=np.int64)
         target[: len(rows)] = np.where(asked < 0, IGNORE, asked)
         x = np.asarray(self.graph.x[nodes], dtype=np.float32)
-        return Batch(torch.from_numpy(x), torch.from_numpy(target), edges=torch.from_numpy(edges))
+        inputs = {"x": torch.from_numpy(x), "edges": torch.from_numpy(edges)}
+        return Batch(inputs, torch.from_numpy(target), cut=refuse_slice)
 
 
 def write_mapped(

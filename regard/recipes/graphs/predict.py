@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.data.array import Array
 from regard.data.batch import Batch, generator
+from regard.data.slices import refuse_slice
 from regard.errors import RegardError
 from regard.recipes.graphs.dataset import (
     GraphsConfig,
@@ -69,15 +70,15 @@ def _of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) 
         pairs = torch.from_numpy(parts.edges)
     else:
         pairs = None
-    batch = Batch(
-        x,
-        torch.zeros(0),
-        edges=torch.from_numpy(edges),
-        of=of,
-        graphs=parts.graphs,
-        pairs=pairs,
-        edge_features=match_edge_features(parts, edges, config.directed, info.edge_scaling),
-    )
+    inputs = {
+        "x": x,
+        "edges": torch.from_numpy(edges),
+        "of": of,
+        "graphs": parts.graphs,
+        "pairs": pairs,
+        "edge_features": match_edge_features(parts, edges, config.directed, info.edge_scaling),
+    }
+    batch = Batch(inputs, torch.zeros(0), cut=refuse_slice)
     each = _format_outputs(
         call(model, batch), info, [parts.called(level, i) for i in range(_count(parts, level))]
     )

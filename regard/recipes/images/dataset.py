@@ -263,7 +263,7 @@ class Images:
             target = self.labelled.classes[rows]
         else:
             target = self.numbers.standardise(self.labelled.numbers[rows])
-        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(target))
+        return Batch({"x": torch.from_numpy(self.store.take(rows))}, torch.from_numpy(target))
 
     def rows(self, split: int) -> Array:
         return np.flatnonzero(self.labelled.splits == split)

@@ -66,7 +66,7 @@ def _choose_flip(data: ImagesConfig, images: Images) -> tuple[ImagesConfig, Imag
     rows = images.rows(TRAIN)
     some = np.sort(np.random.default_rng(0).permutation(rows)[:IMAGES])
     batch = images.take(some)
-    found = try_mirror(batch.tokens, batch.target)
+    found = try_mirror(batch["x"], batch.target)
     flip = found is not None and found.harmless
     data = replace(data, augment=replace(changes, flip=flip))
     return data, replace(info, auto_flip=flip), _tell_trial(found)

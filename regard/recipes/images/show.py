@@ -17,7 +17,7 @@ WIDEST = 96  # pixels of an image that is kept as it is; larger ones are made sm
 
 def show_image(images: Images, row: int) -> Example:
     """An image by its number, with its name."""
-    pixels = images.take(np.array([row])).tokens.float() / 255  # 1 c s s
+    pixels = images.take(np.array([row]))["x"].float() / 255  # 1 c s s
     if pixels.shape[-1] > WIDEST:
         pixels = F.interpolate(pixels, (WIDEST, WIDEST), mode="bilinear", antialias=True)
     found = images.labelled

@@ -4,7 +4,6 @@ ways when judged."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -60,11 +59,11 @@ class ClassifyImages(Light, Classify):
             self.weights = torch.tensor(weights)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        x = self.scaled(augment(batch.tokens.float() / 255, self.augment))
+        x = self.scaled(augment(batch["x"].float() / 255, self.augment))
         if not (self.augment.mixup or self.augment.cutmix):
-            return self.against(call(model, replace(batch, tokens=x)), batch.target), len(x)
+            return self.against(call(model, batch.replace(x=x)), batch.target), len(x)
         x, shares = mixup(x, F.one_hot(batch.target, self.classes).to(x.dtype), self.augment)
-        return self.against(call(model, replace(batch, tokens=x)), shares), len(x)
+        return self.against(call(model, batch.replace(x=x)), shares), len(x)
 
     def against(self, logits: Tensor, target: Tensor) -> Tensor:
         if self.weights is None:
@@ -112,9 +111,9 @@ class RegressImages(Light, Regress):
         self.augment, self.views = augment or AugmentConfig(), views
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        x = self.scaled(augment(batch.tokens.float() / 255, self.augment))
+        x = self.scaled(augment(batch["x"].float() / 255, self.augment))
         x, target = mixup(x, batch.target[:, None], self.augment)
-        return super().loss(model, replace(batch, tokens=x, target=target[:, 0]))
+        return super().loss(model, batch.replace(target=target[:, 0], x=x))
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         return super().measure(_Seen(model, self.predicted), batches)

@@ -13,6 +13,7 @@ from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator
 from regard.data.mesh_repair import Mesh
+from regard.data.slices import slice_graphs
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.targets import Asks, Numbers, check_asks
 from regard.errors import RegardError, did_you_mean
@@ -206,12 +207,12 @@ def join_meshes(meshes: Sequence[Mesh], target: Sequence[Array], each: bool = Fa
     points = np.concatenate([centre(mesh.points) for mesh in meshes])
     faces = np.concatenate([mesh.faces + start for mesh, start in zip(meshes, starts, strict=True)])
     joined = np.concatenate(target) if each else np.stack(target)
-    return Batch(
-        torch.from_numpy(points),
-        torch.from_numpy(joined),
-        faces=torch.from_numpy(np.ascontiguousarray(faces.T)),
-        of=torch.from_numpy(np.repeat(np.arange(len(meshes)), sizes)),
-    )
+    inputs = {
+        "points": torch.from_numpy(points),
+        "faces": torch.from_numpy(np.ascontiguousarray(faces.T)),
+        "of": torch.from_numpy(np.repeat(np.arange(len(meshes)), sizes)),
+    }
+    return Batch(inputs, torch.from_numpy(joined), rows=len(meshes), size=len(points), cut=slice_graphs)
 
 
 def centre(points: Array) -> Array:

@@ -61,4 +61,4 @@ def _format_output(name: str, out: Tensor, form: MeshesForm) -> Prediction:
 def one_mesh(mesh: Mesh) -> dict[str, Tensor]:
     """A mesh as the inputs of a model.   n 3, 3 f"""
     batch = join_meshes([mesh], [np.zeros(())])
-    return {"points": batch.tokens, "faces": batch.faces}
+    return {name: batch[name] for name in ("points", "faces")}

@@ -125,9 +125,8 @@ def compare_forecasts(
         ]
         batch = source.make(windows)
         out, _, _ = task.compare(model, batch)
-        straight = model.linear(batch.tokens, where=batch.where, real=batch.real)
-        assert batch.asked is not None
-        straight = torch.take_along_dim(straight, batch.asked[..., None, None], 1)
+        straight = model.linear(batch["x"], where=batch.get("where"), real=batch.get("real"))
+        straight = torch.take_along_dim(straight, batch["asked"][..., None, None], 1)
         linear = task.at(straight[:, :, :, None], batch)[:, 0, :, 0]
         for row, (track, origin) in enumerate(some):
             after = np.arange(origin + 1, origin + 1 + source.horizon)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.data.batch import Batch
 from regard.models.series_model import SeriesModel
 from regard.nn.lags import carry_forward
 from regard.recipes.series.windows import ForecastSource
@@ -36,17 +37,17 @@ def fit_linear(model: SeriesModel, source: ForecastSource) -> None:
         model.size[:, channel] = left.clamp(min=1e-3)
 
 
-def _examples(model: SeriesModel, batch: object, equal: bool) -> tuple[Tensor, Tensor]:
+def _examples(model: SeriesModel, batch: Batch, equal: bool) -> tuple[Tensor, Tensor]:
     """Earlier values and following ones, relative to now and in deviations up to now.   r c k, r h c"""
-    tokens, where, asked = batch.tokens, batch.where, batch.asked  # type: ignore[attr-defined]
-    lags, now, deviation = model.lag_values(tokens.to(model.weight), where)
+    asked = batch["asked"]
+    lags, now, deviation = model.lag_values(batch["x"].to(model.weight), batch.get("where"))
     lags = torch.take_along_dim(lags, asked[..., None, None], 1)
     now, deviation = (torch.take_along_dim(each, asked[..., None], 1) for each in (now, deviation))
-    target = batch.target.to(now)  # type: ignore[attr-defined]
+    target = batch.target.to(now)
     wanted, ahead = target[..., :-1], target[..., -1]
     if equal:
         both = torch.cat((now[:, :, None], wanted), 2).flatten(0, 1)
-        there = batch.target[..., -1:].isnan().any(2).flatten()  # type: ignore[attr-defined]
+        there = batch.target[..., -1:].isnan().any(2).flatten()
         filled = carry_forward(both, ~both.isnan()).masked_fill(there[:, None, None], torch.nan)
         wanted = filled[:, 1:].unflatten(0, now.shape[:2])
     else:

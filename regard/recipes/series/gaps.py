@@ -85,27 +85,28 @@ def evaluate_gaps(
 
 
 def _times(batch: Batch) -> torch.Tensor:
-    b, n, _ = batch.tokens.shape
-    if batch.where is not None:
-        return batch.where
+    b, n, _ = batch["x"].shape
+    if "where" in batch:
+        where: torch.Tensor = batch["where"]
+        return where
     return torch.arange(n, dtype=torch.float64).expand(b, n)
 
 
 def _line(batch: Batch) -> torch.Tensor:
-    known = ~batch.tokens.isnan()
-    if batch.real is not None:
-        known &= batch.real[..., None]
-    return bridge_gaps(batch.tokens, known, _times(batch))
+    known = ~batch["x"].isnan()
+    if "real" in batch:
+        known &= batch["real"][..., None]
+    return bridge_gaps(batch["x"], known, _times(batch))
 
 
 def _naive(batch: Batch, season: int) -> torch.Tensor:
     """The mean of the same moment one season before and after, where the window has it; else the straight line."""
-    x, times, line = batch.tokens.numpy(), _times(batch).numpy(), _line(batch).numpy()
+    x, times, line = batch["x"].numpy(), _times(batch).numpy(), _line(batch).numpy()
     found: Any = line.copy()
     if season < 2:
         return torch.from_numpy(found)
     for row, channel in np.ndindex(x.shape[0], x.shape[2]):
-        n = int(batch.real[row].sum()) if batch.real is not None else x.shape[1]
+        n = int(batch["real"][row].sum()) if "real" in batch else x.shape[1]
         at, values = times[row, :n], x[row, :n, channel]
         sides = [_same_moment(at, values, at + by) for by in (-season, season)]
         both = np.stack(sides)

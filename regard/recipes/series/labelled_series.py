@@ -125,9 +125,5 @@ class LabelledSource(Source):
 def batch_series(series: Sequence[Series], scale: Scale, target: Array) -> Batch:
     """Whole series side by side, with their classes."""
     x, where, real = make_tensors(series, [scale] * len(series))
-    return Batch(
-        x,
-        torch.from_numpy(target),
-        real=None if bool(real.all()) else real,
-        where=where,
-    )
+    inputs = {"x": x, "real": None if bool(real.all()) else real, "where": where}
+    return Batch(inputs, torch.from_numpy(target), size=real.numel())

@@ -6,7 +6,6 @@ pinball_q(y, ŷ) = 2 max(q (y − ŷ), (q − 1)(y − ŷ)),   at the median it 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -46,9 +45,8 @@ class Forecast:
         """Forecasts of equal steps ahead, at the times of the targets.   b p h q c"""
         if self.equal:
             return out
-        now = carry_forward(batch.tokens, ~batch.tokens.isnan())
-        assert batch.asked is not None
-        now = torch.take_along_dim(now, batch.asked[..., None], 1)
+        now = carry_forward(batch["x"], ~batch["x"].isnan())
+        now = torch.take_along_dim(now, batch["asked"][..., None], 1)
         return at_times(out, now, batch.target[..., -1])
 
 
@@ -95,7 +93,8 @@ class FillIn:
 
     def hide(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
         """The batch with NaN in place of some known values; the target has NaN everywhere else."""
-        b, n, c = batch.tokens.shape
+        x = batch["x"]
+        b, n, c = x.shape
         longest = max(1, min(self.longest, n // 4))
         length = torch.randint(1, longest + 1, (b, 1, 1), generator=generator)
         # each span begins at a step, so that a share of all steps is in one
@@ -104,10 +103,10 @@ class FillIn:
         begins = torch.where(together, begins[..., :1], begins)
         steps = torch.arange(n)[:, None]
         last = torch.where(begins, steps, -n).cummax(1).values
-        hidden = (steps - last < length).to(batch.tokens.device)
+        hidden = (steps - last < length).to(x.device)
         hidden &= ~batch.target.isnan()  # known, and asked for
-        tokens = batch.tokens.masked_fill(hidden, torch.nan)
-        return replace(batch, tokens=tokens, target=batch.target.masked_fill(~hidden, torch.nan))
+        target = batch.target.masked_fill(~hidden, torch.nan)
+        return batch.replace(target=target, x=x.masked_fill(hidden, torch.nan))
 
     def _compare(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         out = call(model, batch).float()

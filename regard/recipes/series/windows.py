@@ -115,13 +115,13 @@ class ForecastSource(Source):
             after = origins[:, None] + 1 + np.arange(self.horizon)
             target[row, : len(origins), :, :c] = track.x[after]
             target[row, : len(origins), :, c] = track.times[after] - track.times[origins][:, None]
-        return Batch(
-            torch.from_numpy(x),
-            torch.from_numpy(target),
-            real=None if real.all() else torch.from_numpy(real),
-            where=None if self.equal else torch.from_numpy(where),
-            asked=torch.from_numpy(asked),
-        )
+        inputs = {
+            "x": torch.from_numpy(x),
+            "real": None if real.all() else torch.from_numpy(real),
+            "where": None if self.equal else torch.from_numpy(where),
+            "asked": torch.from_numpy(asked),
+        }
+        return Batch(inputs, torch.from_numpy(target), size=b * longest)
 
 
 class GapSource(Source):
@@ -171,9 +171,9 @@ class GapSource(Source):
             x[row, :n], real[row, :n] = track.x[start:stop], True
             target[row, asked - start : n] = track.x[asked:stop]
             where[row, :n] = track.times[start:stop] - track.times[start]
-        return Batch(
-            torch.from_numpy(x),
-            torch.from_numpy(target),
-            real=None if real.all() else torch.from_numpy(real),
-            where=None if self.equal else torch.from_numpy(where),
-        )
+        inputs = {
+            "x": torch.from_numpy(x),
+            "real": None if real.all() else torch.from_numpy(real),
+            "where": None if self.equal else torch.from_numpy(where),
+        }
+        return Batch(inputs, torch.from_numpy(target), size=b * longest)

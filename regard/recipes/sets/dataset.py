@@ -271,15 +271,14 @@ def padded_sets(sets: list[Array], target: Array | list[Array]) -> Batch:
     """Sets of several sizes in one batch. Padding holds zeros and is not real; a class there is IGNORE."""
     sizes = np.array([len(each) for each in sets])
     real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
-    tokens = np.zeros((*real.shape, sets[0].shape[1]), dtype=np.float32)
-    tokens[real] = np.concatenate(sets)
+    x = np.zeros((*real.shape, sets[0].shape[1]), dtype=np.float32)
+    x[real] = np.concatenate(sets)
     if isinstance(target, list):
         padded = np.full(real.shape, IGNORE if target[0].dtype.kind == "i" else 0, dtype=target[0].dtype)
         padded[real] = np.concatenate(target)
         target = padded
-    return Batch(
-        torch.from_numpy(tokens), torch.from_numpy(target), None if real.all() else torch.from_numpy(real)
-    )
+    inputs = {"x": torch.from_numpy(x), "real": None if real.all() else torch.from_numpy(real)}
+    return Batch(inputs, torch.from_numpy(target), size=real.size)
 
 
 # ── synthetic

@@ -73,7 +73,7 @@ class Mixture:
         found = ScoreList("loss")
         for batch in batches:
             each, real = self._likelihoods(model, batch)
-            points = batch.tokens.float().sum(-1)
+            points = batch["x"].float().sum(-1)
             found.add_numbers({"loss": -each}, real, points, points)
         return found.scores()
 
@@ -83,11 +83,11 @@ class Mixture:
 
     def _likelihoods(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         """The log likelihood of each point, and which points are real.   b n, bool b n"""
-        points = batch.tokens.float()
+        points = batch["x"].float()
         each = read_mixture(call(model, batch), self.clusters, points.shape[-1]).log_likelihood(points)
-        if batch.real is None:
+        if "real" not in batch:
             return each, torch.ones_like(each, dtype=torch.bool)
-        return each, batch.real
+        return each, batch["real"]
 
 
 def labels_of(form: SetsForm) -> tuple[str, ...] | None:

@@ -196,7 +196,8 @@ class ChatCorpus:
             target[place, :end] = torch.from_numpy(np.concatenate(asked))
             documents[place, :end] = torch.from_numpy(np.concatenate(numbers))
             documents[place, end:] = len(row)  # padding belongs to none of them
-        return Batch(tokens, target, real, documents=documents)
+        inputs = {"tokens": tokens, "real": real, "documents": documents}
+        return Batch(inputs, target, size=tokens.numel())
 
     def batches(self, split: int, batch: int) -> Iterator[Batch]:
         """All of one split, in the same order every time."""

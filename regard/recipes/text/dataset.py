@@ -327,10 +327,12 @@ class TextSource(Source):
         beyond = places >= (len(self._ids) if end is None else end)  # only in the last window of a split
         if not beyond.any():
             ids = torch.from_numpy(self._ids[places].astype(np.int64))
-            return Batch(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())
+            tokens = ids[:, :-1].contiguous()
+            return Batch({"tokens": tokens}, ids[:, 1:].contiguous(), size=tokens.numel())
         ids = torch.from_numpy(self._ids[np.where(beyond, 0, places)].astype(np.int64))
         real = torch.from_numpy(~beyond[:, 1:])  # the last token has no target
-        return Batch(ids[:, :-1].where(real, 0), ids[:, 1:].where(real, IGNORE), real)
+        inputs = {"tokens": ids[:, :-1].where(real, 0), "real": real}
+        return Batch(inputs, ids[:, 1:].where(real, IGNORE), size=real.numel())
 
 
 # ── the tokenizer of a text

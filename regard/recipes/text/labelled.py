@@ -241,7 +241,8 @@ class LabelledCorpus:
         if spelled:
             forms, _ = pad_rows([self.forms[start:stop] for start, stop in bounds], context)
             spelling = torch.from_numpy(self.spellings[forms.numpy()])
-        return Batch(tokens, torch.from_numpy(self.target[rows]), real, spelling=spelling)
+        inputs = {"tokens": tokens, "real": real, "spelling": spelling}
+        return Batch(inputs, torch.from_numpy(self.target[rows]), size=tokens.numel())
 
 
 class LabelledSource(Source):

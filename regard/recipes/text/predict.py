@@ -145,10 +145,10 @@ class _Reader:
         texts.sort(key=lambda each: len(each[1]))
         for together in _in_parts(texts, AT_ONCE):
             tokens, real = pad_rows([ids.astype(np.int64) for _, ids in together])
-            batch = Batch(tokens, torch.zeros(len(tokens)), real)
+            batch = Batch({"tokens": tokens, "real": real}, torch.zeros(len(tokens)))
             if self.spelled:
                 texts_of = [some[place].text for place, _ in together]
-                batch = replace(batch, spelling=self._spell(texts_of, tokens.shape[1]))
+                batch = batch.replace(spelling=self._spell(texts_of, tokens.shape[1]))
             outputs = call(model, batch)
             for (place, _), out in zip(together, outputs, strict=True):
                 answer = self.answer(found[place].input, out)

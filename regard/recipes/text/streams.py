@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class StreamSource(TextSource):
         spare = self.split - 1 - self.rows * segments * self.context
         first = int(generator(self.seed, epoch).integers(0, min(self.context, spare + 1)))
         starts = first + np.arange(self.rows) * segments * self.context + place * self.context
-        return replace(self._windows(starts), follows=place > 0)
+        return self._windows(starts).replace(follows=place > 0)
 
     def _between(self, first: int, end: int) -> Iterator[Batch]:
         """Stretches that predict the tokens first … end − 1."""

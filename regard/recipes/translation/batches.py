@@ -109,4 +109,4 @@ class PairSource(Source):
         target, real = pad_rows([self.corpus.targets[row] for row in rows])
         if real is not None:
             target = torch.where(real, target, IGNORE)
-        return Batch(source, target, source_real)
+        return Batch({"source": source, "real": source_real}, target, size=source.numel())

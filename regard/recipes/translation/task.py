@@ -34,7 +34,9 @@ class Translate(Classify):
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         target = batch.target
         given, real = shift_right(target, self.begin)
-        total = model(batch.tokens, given, batch.real, real, labels=target, smoothing=self.smoothing)
+        total = model(
+            batch["source"], given, batch.get("real"), real, labels=target, smoothing=self.smoothing
+        )
         count = (target != IGNORE).sum()
         return total / count.clamp(min=1), count
 
@@ -48,7 +50,7 @@ class Translate(Classify):
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         target = batch.target
         given, real = shift_right(target, self.begin)
-        logits: Tensor = model(batch.tokens, given, batch.real, real)
+        logits: Tensor = model(batch["source"], given, batch.get("real"), real)
         return logits, target
 
 

@@ -74,17 +74,14 @@ class Episodes:
 
     def chunk(self, first: Array, length: int, before: int = 0) -> Batch:
         """`length` steps from each of these on, and `before` steps ahead of them; what is not of the same episode is
-        padding.   -> tokens b n (o + a), target b n (o + 2): the next observation, the reward, 1 where it terminated"""
+        padding.   -> steps b n (o + a), target b n (o + 2): the next observation, the reward, 1 where it terminated"""
         rows = first[:, None] + np.arange(-before, length)
         begins = self.starts[self.of[first]][:, None]
         real = (rows >= begins) & (rows < begins + self.lengths[self.of[first]][:, None])
         rows = np.clip(rows, 0, len(self) - 1)
         outcome = np.concatenate((self.following, self.rewards[:, None], self.terminated[:, None]), 1)
-        return Batch(
-            torch.from_numpy(self.steps[rows]),
-            torch.from_numpy(outcome.astype(np.float32)[rows]),
-            real=torch.from_numpy(real),
-        )
+        inputs = {"steps": torch.from_numpy(self.steps[rows]), "real": torch.from_numpy(real)}
+        return Batch(inputs, torch.from_numpy(outcome.astype(np.float32)[rows]), size=rows.size)
 
     def history(self, at: Array, length: int) -> tuple[Tensor, Tensor]:
         """The `length` steps before each of these steps; what is before the beginning of an episode is not real.

@@ -45,9 +45,10 @@ class PredictNext:
     def _errors(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """b n e o+1 squares, b n cross-entropies of continue, b n real; both are 0 at padding"""
         assert isinstance(model, WorldModel)
-        real = torch.ones(batch.tokens.shape[:2], dtype=torch.bool) if batch.real is None else batch.real
+        steps = batch["steps"]
+        real = batch.get("real", torch.ones(steps.shape[:2], dtype=torch.bool))
         o = model.config.observations
-        scaled = model.scale_steps(batch.tokens, real)
+        scaled = model.scale_steps(steps, real)
         after = model.normalise(batch.target[..., :o])
         wanted = torch.cat((after, batch.target[..., o : o + 1]), -1)
         z = model.look_back(scaled, real=real)

@@ -53,7 +53,7 @@ def test_arrays_without_labels_have_the_splits_of_their_names(tmp_path, read, na
     assert found.labels == () and len(found) == 4 * len(names)
     if len(names) == 3:
         assert [len(found.rows(split)) for split in (TRAIN, VALIDATION, TEST)] == [4, 4, 4]
-        assert (found.take(found.rows(TEST)).tokens == 2).all()
+        assert (found.take(found.rows(TEST))["x"] == 2).all()
 
 
 def test_an_npz_with_labels_keeps_them_and_two_axes_are_rows(tmp_path, read):
@@ -71,7 +71,7 @@ def test_a_table_of_paths_lists_images_and_one_of_numbers_holds_rows(tmp_path, r
     rows = write_table(tmp_path / "n.csv", [(i, 2 * i + 1, "ab"[i % 2]) for i in range(10)])
     found = read(path=rows, validation=0.0)
     assert (found.form, found.columns, found.labels) == ("rows", ("a", "b"), ("a", "b"))
-    x = found.take(found.rows(TRAIN)).tokens
+    x = found.take(found.rows(TRAIN))["x"]
     assert abs(float(x.mean())) < 1e-6 and float(x.std(0, correction=0).mean()) == pytest.approx(1)
     assert read(path=rows, columns="b").columns == ("b",)
 
@@ -81,13 +81,13 @@ def test_zeros_and_ones_are_left_as_they_are_and_have_a_bernoulli(tmp_path, read
     text = (tmp_path / "n.csv").read_text().replace("True", "1").replace("False", "0")
     (tmp_path / "n.csv").write_text(text)
     found = read(path=rows)
-    assert set(found.take(np.arange(10)).tokens.flatten().tolist()) == {0.0, 1.0}
+    assert set(found.take(np.arange(10))["x"].flatten().tolist()) == {0.0, 1.0}
     assert defaults(rows).model.likelihood == "bernoulli"
 
 
 def test_a_column_that_never_changes_does_not_divide_by_nothing(tmp_path, read):
     rows = write_table(tmp_path / "n.csv", [(i, 5) for i in range(10)], ["a", "b"])
-    assert np.isfinite(read(path=rows).take(np.arange(10)).tokens.numpy()).all()
+    assert np.isfinite(read(path=rows).take(np.arange(10))["x"].numpy()).all()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_point_clouds_have_one_size_and_lie_around_the_origin(tmp_path, read):
             np.save(tmp_path / "clouds" / name / f"{i}.npy", cloud)
     found = read(path=str(tmp_path / "clouds"), points=16)
     assert (found.form, found.shape, found.labels) == ("points", (16, 3), ("a", "b"))
-    x = found.take(np.arange(6)).tokens
+    x = found.take(np.arange(6))["x"]
     assert float(x.mean(1).abs().max()) < 1e-5 and float(x.norm(dim=-1).max()) == pytest.approx(1)
     assert defaults(str(tmp_path / "clouds")).model.body == "set"
 
@@ -125,7 +125,7 @@ def test_other_data_is_read_as_the_first_was(tmp_path, read):
     first = read(path=path, validation=0.0)
     other = write_table(tmp_path / "o.csv", [(7, 49, 0), (8, 64, 0)], ["b", "a", "c"])
     found, rows = read_other_inputs(InputsConfig(path=other), first.info, cache=tmp_path)
-    again = found.take(rows).tokens.numpy() * np.array(first.scale) + np.array(first.centre)
+    again = found.take(rows)["x"].numpy() * np.array(first.scale) + np.array(first.centre)
     np.testing.assert_allclose(again, [(49, 7), (64, 8)], rtol=1e-5)
     write_images(tmp_path / "loose")
     with pytest.raises(RegardError, match="images.*rows"):

@@ -294,7 +294,7 @@ def test_a_collapsed_posterior_is_told_with_what_to_do(place, tmp_path):
     with torch.no_grad():
         weights.body.encoder[-1].weight.zero_()
         weights.body.encoder[-1].bias.zero_()
-    batch = Batch(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.zeros(4))
+    batch = Batch({"x": torch.zeros(4, 1, 8, 8, dtype=torch.uint8)}, torch.zeros(4))
     split = Split(name="test", count=4, unit="images", batches=lambda: [batch])
     flat = evaluate_codes(weights, Reconstruct(), split)
     assert "collapsed" in flat.details() and "--model.beta" in flat.details() and flat.measures["KL"] == 0

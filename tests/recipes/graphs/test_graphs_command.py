@@ -240,7 +240,7 @@ def test_a_large_graph_is_sampled(tmp_path):
 def test_numbers_that_are_not_known_are_not_asked():
     from regard.data.batch import Batch
 
-    batch = Batch(torch.ones(3, 1), torch.tensor([1.0, torch.nan, 3.0]))
+    batch = Batch({"x": torch.ones(3, 1)}, torch.tensor([1.0, torch.nan, 3.0]))
     task, model = RegressKnown((2.0,)), torch.nn.Identity()
     expected = {"loss": 2.0, "MAE": 2.0, "R²": -1.0}  # the mean of 1 and 3 has half the error
     assert task.loss(model, batch)[0] == 2.0 and task.measure(model, [batch]) == expected

@@ -1,6 +1,5 @@
 """Graphs from every format, the words for every bad input, splits, and batches that equal the graphs one by one."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -249,7 +248,7 @@ def test_edges_may_be_asked_about(tmp_path):
     graphs = read(tmp_path / "e.csv", validation=0.0, test=0.0)
     assert graphs.level == "edge" and graphs.target.tolist() == [0, 0, 1, 1, 0]
     batch = graphs.source(1, 0).batch(0)
-    assert batch.pairs.tolist() == [[0, 1, 2, 3, 4], [1, 2, 2, 3, 5]] and batch.edges.shape[1] == 8
+    assert batch["pairs"].tolist() == [[0, 1, 2, 3, 4], [1, 2, 2, 3, 5]] and batch["edges"].shape[1] == 8
 
 
 def test_batches_are_the_graphs_one_by_one(tmp_path):
@@ -263,7 +262,7 @@ def test_batches_are_the_graphs_one_by_one(tmp_path):
 
     def answers(which):
         batch = source.some(which)
-        return call(model, replace(batch, tokens=batch.tokens.double()))
+        return call(model, batch.replace(x=batch["x"].double()))
 
     together = answers([3, 0, 4])
     assert together.shape == (3, 2)
@@ -271,7 +270,7 @@ def test_batches_are_the_graphs_one_by_one(tmp_path):
     seen = np.concatenate([source._epochs.rows(step) for step in range(1)])
     assert len(set(seen.tolist())) == 3
     # by number, whatever was asked before
-    assert torch.equal(source.batch(5).tokens, graphs.source(3, 0).batch(5).tokens)
+    assert torch.equal(source.batch(5)["x"], graphs.source(3, 0).batch(5)["x"])
 
 
 def test_symmetric_edges_are_there_once():

@@ -89,7 +89,7 @@ def test_the_transformer_reads_bonds_and_alone_says_that_it_cannot(molecules, tm
     assert job.model.edge_features == 0 and any(
         "alone cannot use the features of edges" in note for note in job.notes
     )
-    assert job.source.batch(0).edge_features is None
+    assert job.source.batch(0).get("edge_features") is None
 
 
 def test_tables_arrays_and_objects_have_them(tmp_path):
@@ -100,7 +100,7 @@ def test_tables_arrays_and_objects_have_them(tmp_path):
     found = prepare_graphs(config, seed=0)
     assert found.parts.edge_x.tolist() == [[1.5], [2.5], [0.5], [3.5]] and "kind" in found.notes[0]
     batch = found.source(1, 0).batch(0)
-    assert batch.edge_features.shape == (4, 1)
+    assert batch["edge_features"].shape == (4, 1)
     # without directions a to b and b to a are one edge, with the mean of their features, in both directions
     both = prepare_graphs(GraphsConfig(path=str(tmp_path), validation=0, test=0), seed=0)
     scaling, ends = both.edge_scaling, both.edges.T.tolist()
@@ -127,7 +127,7 @@ def test_tables_arrays_and_objects_have_them(tmp_path):
     many = prepare_graphs(GraphsConfig(path=str(tmp_path / "g.npz"), validation=0, test=0), seed=0)
     assert many.parts.edge_x[:, 0].tolist() == [1, 1, 5, 5]
     second = many.source(1, 0).some([1])
-    assert second.edge_features[:, 0].tolist() == [1, 1] and second.edges.tolist() == [[0, 1], [1, 0]]
+    assert second["edge_features"][:, 0].tolist() == [1, 1] and second["edges"].tolist() == [[0, 1], [1, 0]]
     objects = [
         SimpleNamespace(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.eye(2), y=torch.tensor([i % 2]),
                         edge_attr=torch.full((2, 3), float(i)))

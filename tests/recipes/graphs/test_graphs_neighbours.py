@@ -72,7 +72,7 @@ def test_with_all_neighbours_the_answer_is_that_of_the_whole_graph(tmp_path):
     whole = model(torch.from_numpy(x), torch.from_numpy(edges))
     rows = np.array([3, 17, N - 1, 0])
     batch = mapped.source(4, 0, hops=2).some(rows, generator(1))
-    torch.testing.assert_close(model(batch.tokens, batch.edges)[:4], whole[torch.from_numpy(rows)])
+    torch.testing.assert_close(model(batch["x"], batch["edges"])[:4], whole[torch.from_numpy(rows)])
     assert batch.target[:4].tolist() == [0, 2, 0, 0] and (batch.target[4:] == IGNORE).all()
 
 
@@ -83,11 +83,11 @@ def test_a_step_is_the_same_whatever_was_asked_before(tmp_path):
         one.batch(step)
     for a, b in ((one.batch(4), other.batch(4)), (next(one.validation()), next(other.validation()))):
         assert (
-            torch.equal(a.tokens, b.tokens)
-            and torch.equal(a.edges, b.edges)
+            torch.equal(a["x"], b["x"])
+            and torch.equal(a["edges"], b["edges"])
             and torch.equal(a.target, b.target)
         )
-    assert not torch.equal(one.batch(4).tokens, mapped.source(8, 6, 2).batch(4).tokens)
+    assert not torch.equal(one.batch(4)["x"], mapped.source(8, 6, 2).batch(4)["x"])
 
 
 def test_nodes_without_edges_and_loops(tmp_path):

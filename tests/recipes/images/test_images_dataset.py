@@ -39,10 +39,10 @@ def test_batches_hold_the_files_and_their_classes(images):
     found = prepared(images, size=16)
     assert isinstance(found.store, Held) and found.channels == 3 and len(found.labelled) == 40
     batch = found.source(8, 0).batch(3)
-    assert batch.tokens.dtype == torch.uint8 and batch.tokens.shape == (8, 3, 16, 16)
+    assert batch["x"].dtype == torch.uint8 and batch["x"].shape == (8, 3, 16, 16)
     pairs = zip(found.labelled.files, found.labelled.classes, strict=True)
     where = {read(path, 16, 3, "crop").tobytes(): number for path, number in pairs}
-    assert [where[each.numpy().tobytes()] for each in batch.tokens] == batch.target.tolist()
+    assert [where[each.numpy().tobytes()] for each in batch["x"]] == batch.target.tolist()
 
 
 def test_the_same_step_is_the_same_batch_and_decoding_each_time_changes_nothing(images):
@@ -53,7 +53,7 @@ def test_the_same_step_is_the_same_batch_and_decoding_each_time_changes_nothing(
     assert isinstance(other._images.store, Files)
     for step in (7, 0, 1, 7, 2):
         a, b = one.batch(step), other.batch(step)
-        assert torch.equal(a.tokens, b.tokens) and torch.equal(a.target, b.target)
+        assert torch.equal(a["x"], b["x"]) and torch.equal(a.target, b.target)
     assert sum(len(each.target) for each in other.validation()) == 4
 
 

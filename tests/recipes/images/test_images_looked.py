@@ -333,12 +333,12 @@ def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):
     name = run_of("resnet", **{"train.seed": 3})
     batch = next(iter(kept[0].source.validation()))
     crowd = open_target(name).reader.read("pictures/red/03.png").crowd()
-    assert torch.equal((crowd.images * 255).round().byte(), batch.tokens)
+    assert torch.equal((crowd.images * 255).round().byte(), batch["x"])
     labels = Run.open(name).config.corpus["labels"]
     assert [
         labels.index(label) for label in crowd.labels
     ] == batch.target.tolist() and crowd.what == "validation images"
-    torch.testing.assert_close(crowd.x, kept[0].task.scaled(batch.tokens.float() / 255))
+    torch.testing.assert_close(crowd.x, kept[0].task.scaled(batch["x"].float() / 255))
 
 
 def test_data_that_has_changed_or_gone_is_no_crowd(home):

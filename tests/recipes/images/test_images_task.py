@@ -35,21 +35,21 @@ def scaled():
 
 def test_the_loss_is_that_of_torch_on_scaled_pixels():
     model = Linear()
-    loss, count = task().loss(model, Batch(PIXELS, TARGET))
+    loss, count = task().loss(model, Batch({"x": PIXELS}, TARGET))
     torch.testing.assert_close(loss, F.cross_entropy(model(scaled()), TARGET))
     assert count == 6
-    loss, _ = task(smoothing=0.1).loss(model, Batch(PIXELS, TARGET))
+    loss, _ = task(smoothing=0.1).loss(model, Batch({"x": PIXELS}, TARGET))
     torch.testing.assert_close(loss, F.cross_entropy(model(scaled()), TARGET, label_smoothing=0.1))
     weights = [1.0, 2.0, 0.5, 1.5]
-    loss, _ = task(weights=weights).loss(model, Batch(PIXELS, TARGET))
+    loss, _ = task(weights=weights).loss(model, Batch({"x": PIXELS}, TARGET))
     each = F.cross_entropy(model(scaled()), TARGET, reduction="none") * torch.tensor(weights)[TARGET]
     torch.testing.assert_close(loss, each.mean())
 
 
 def test_mixed_labels_are_asked_for_in_shares():
-    model, plain = Linear(), task().loss(Linear(), Batch(PIXELS, TARGET))[0]
+    model, plain = Linear(), task().loss(Linear(), Batch({"x": PIXELS}, TARGET))[0]
     torch.manual_seed(3)
-    loss, _ = task(augment=AugmentConfig(mixup=1.0)).loss(model, Batch(PIXELS, TARGET))
+    loss, _ = task(augment=AugmentConfig(mixup=1.0)).loss(model, Batch({"x": PIXELS}, TARGET))
     torch.manual_seed(3)
     torch.rand(())  # which of the two kinds of mixing
     share = float(torch.distributions.Beta(torch.tensor(1.0), torch.tensor(1.0)).sample())
@@ -67,12 +67,12 @@ def test_views_are_averaged_as_probabilities(views):
     expected = torch.stack([model(view).softmax(-1) for view in VIEWS[views](scaled())]).mean(0)
     torch.testing.assert_close(answers.exp(), expected)
     measures = task(views=views).measure(
-        model, [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])]
+        model, [Batch({"x": PIXELS[:4]}, TARGET[:4]), Batch({"x": PIXELS[4:]}, TARGET[4:])]
     )
     assert measures["accuracy"] == pytest.approx((expected.argmax(-1) == TARGET).float().mean().item())
     assert measures["loss"] == pytest.approx(F.nll_loss(expected.log(), TARGET).item(), rel=1e-5)
     _, counts = task(views=views).measure_with_confusion(
-        model, [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])], 4
+        model, [Batch({"x": PIXELS[:4]}, TARGET[:4]), Batch({"x": PIXELS[4:]}, TARGET[4:])], 4
     )
     assert counts.sum(1).tolist() == [2, 2, 1, 1]
     assert all(
@@ -81,7 +81,7 @@ def test_views_are_averaged_as_probabilities(views):
 
 
 def test_weights_are_judged_by_the_loss_that_is_learned():
-    model, batches = Linear(), [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])]
+    model, batches = Linear(), [Batch({"x": PIXELS[:4]}, TARGET[:4]), Batch({"x": PIXELS[4:]}, TARGET[4:])]
     wanted = F.cross_entropy(model(scaled()), TARGET, label_smoothing=0.1).item()
     assert task(smoothing=0.1).measure(model, batches)["loss"] == pytest.approx(wanted, rel=1e-5)
 
@@ -97,7 +97,7 @@ def test_weights_are_judged_by_the_loss_that_is_learned():
             return (F.one_hot(TARGET, 4) * (self.share - rest) + rest).log()
 
     def loss(share, **how):
-        return task(**how).measure(Sure(share), [Batch(PIXELS, TARGET)])["loss"]
+        return task(**how).measure(Sure(share), [Batch({"x": PIXELS}, TARGET)])["loss"]
 
     assert loss(0.925, smoothing=0.1) < loss(0.999, smoothing=0.1) and loss(0.925) > loss(0.999)
 
@@ -113,6 +113,11 @@ def test_quarter_turns_make_any_model_invariant_to_them():
 
 def test_changes_are_for_training_only():
     model, changing = Linear(), task(augment=AugmentConfig(flip=True, turn=20, erase=1.0))
-    assert changing.measure(model, [Batch(PIXELS, TARGET)]) == task().measure(model, [Batch(PIXELS, TARGET)])
+    assert changing.measure(model, [Batch({"x": PIXELS}, TARGET)]) == task().measure(
+        model, [Batch({"x": PIXELS}, TARGET)]
+    )
     torch.manual_seed(0)
-    assert changing.loss(model, Batch(PIXELS, TARGET))[0] != task().loss(model, Batch(PIXELS, TARGET))[0]
+    assert (
+        changing.loss(model, Batch({"x": PIXELS}, TARGET))[0]
+        != task().loss(model, Batch({"x": PIXELS}, TARGET))[0]
+    )

@@ -92,7 +92,7 @@ def test_mirror_images_have_the_same_scalars_so_that_filters_without_direction_c
         meshes = [Mesh(points, faces), Mesh(mirrored, other)]
         batch = join_meshes(meshes, [np.zeros(()), np.zeros(())])
         with torch.no_grad():
-            outputs[orders] = model(batch.tokens.double(), batch.faces, of=batch.of)
+            outputs[orders] = model(batch["points"].double(), batch["faces"], of=batch["of"])
     apart = {orders: float((out[0] - out[1]).abs().max()) for orders, out in outputs.items()}
     assert apart[0] < 1e-6 and apart[1] > 1e-4
 
@@ -206,13 +206,13 @@ def test_a_mesh_does_not_depend_on_those_beside_it():
 
     def outputs(some):
         batch = join_meshes(some, [nothing] * len(some))
-        return model.double()(batch.tokens.double(), batch.faces, of=batch.of)
+        return model.double()(batch["points"].double(), batch["faces"], of=batch["of"])
 
     with torch.no_grad():
         torch.testing.assert_close(outputs(meshes), torch.cat([outputs([mesh]) for mesh in meshes]))
         rounded = join_meshes(meshes, [nothing] * 3)
         with torch.autocast("cpu", torch.bfloat16):
-            half = model.float()(rounded.tokens, rounded.faces, of=rounded.of)
+            half = model.float()(rounded["points"], rounded["faces"], of=rounded["of"])
         torch.testing.assert_close(half.double(), outputs(meshes), atol=0.02, rtol=0.1)
 
 

@@ -77,9 +77,9 @@ def test_training_never_sees_what_was_held_out(equal):
     first, second = (source_of([one(each, times)], equal=equal) for each in (values, later))
     for step in range(20):
         a, b = first.batch(step), second.batch(step)
-        np.testing.assert_array_equal(a.tokens, b.tokens)
+        np.testing.assert_array_equal(a["x"], b["x"])
         np.testing.assert_array_equal(a.target, b.target)
-        assert (a.where is None) == equal
+        assert ("where" not in a) == equal
     tested = waves()
     tested[96:] = 1e6
     for a, b in zip(
@@ -94,9 +94,9 @@ def test_the_windows_hold_what_they_say():
     series = one(np.stack([np.arange(120.0), 2 * np.arange(120.0)], 1))
     source = source_of([series])
     batch, scale = source.batch(3), source.tracks[0].scale
-    x = scale.restore(batch.tokens.numpy())
+    x = scale.restore(batch["x"].numpy())
     np.testing.assert_allclose(np.diff(x[..., 0]), 1, atol=1e-4)
-    now = np.take_along_axis(x, batch.asked.numpy()[..., None], 1)
+    now = np.take_along_axis(x, batch["asked"].numpy()[..., None], 1)
     after = scale.restore(batch.target[..., :2].numpy())
     np.testing.assert_allclose(
         after[..., 0] - now[:, :, None, 0], np.tile([1, 2, 3, 4], (8, 16, 1)), atol=1e-4
@@ -104,7 +104,7 @@ def test_the_windows_hold_what_they_say():
     assert after.max() < 2 * 72
     short = source_of([series, one(np.ones((40, 2)))], train=20, validation=30)
     padded = short.batch(0)
-    assert padded.real is None and padded.tokens.shape[1] == 16  # all that fits before a horizon
+    assert "real" not in padded and padded["x"].shape[1] == 16  # all that fits before a horizon
 
 
 def test_the_linear_part_is_the_least_squares_of_numpy():
@@ -120,7 +120,7 @@ def test_the_linear_part_is_the_least_squares_of_numpy():
     source = source_of([one(x)])
     fit_linear(made, source)
     batch = next(iter(source.forecasts("test", 100)))
-    guess = made.linear(batch.tokens)[:, -1]
+    guess = made.linear(batch["x"])[:, -1]
     off = (guess - batch.target[:, 0, :, :1]).abs().mean()
     assert off < 0.03 * batch.target[..., :1].abs().mean()
 
@@ -188,11 +188,11 @@ def test_hidden_steps_are_gone_and_only_they_are_asked_for():
     torch.manual_seed(0)
     batch = source.batch(0)
     hidden = task.hide(batch)
-    gone = hidden.tokens.isnan() & ~batch.tokens.isnan()
+    gone = hidden["x"].isnan() & ~batch["x"].isnan()
     assert 0.15 < gone.float().mean() < 0.45
-    torch.testing.assert_close(hidden.target[gone], batch.tokens[gone])
+    torch.testing.assert_close(hidden.target[gone], batch["x"][gone])
     assert hidden.target[~gone].isnan().all()
-    first, second = ([each.tokens for each in task.hide_always([batch])] for _ in range(2))
+    first, second = ([each["x"] for each in task.hide_always([batch])] for _ in range(2))
     np.testing.assert_array_equal(first[0], second[0])
     config = TransformerSeriesConfig(channels=1, task="fill", quantiles=QUANTILES, patch=3, dim=16, depth=1)
     filler = build_seeded(TransformerSeries, config)

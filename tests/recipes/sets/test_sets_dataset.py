@@ -41,8 +41,8 @@ def rows_of(source, steps):
     """Every set that comes, as (things, target), without padding."""
     found = []
     for batch in [*(source.batch(step) for step in range(steps)), *source.validation()]:
-        real = torch.ones(batch.tokens.shape[:2], dtype=torch.bool) if batch.real is None else batch.real
-        found += [(batch.tokens[i][real[i]], batch.target[i]) for i in range(len(batch.tokens))]
+        real = torch.ones(batch["x"].shape[:2], dtype=torch.bool) if "real" not in batch else batch["real"]
+        found += [(batch["x"][i][real[i]], batch.target[i]) for i in range(len(batch["x"]))]
     return found
 
 
@@ -99,9 +99,9 @@ def test_a_target_that_differs_within_a_set_is_asked_of_each_thing(tmp_path, tar
     assert corpus.form.each and corpus.form.asks == asks
     for step in range(3):
         batch = corpus.source(16, 0).batch(step)
-        assert batch.target.shape == batch.tokens.shape[:2] and batch.real is not None
+        assert batch.target.shape == batch["x"].shape[:2] and "real" in batch
         if asks == "classes":
-            assert ((batch.target == IGNORE) == ~batch.real).all() and (batch.target[:, 0] == 0).all()
+            assert ((batch.target == IGNORE) == ~batch["real"]).all() and (batch.target[:, 0] == 0).all()
 
 
 def test_options_that_do_not_go_with_the_data(tmp_path):
@@ -230,11 +230,11 @@ def test_a_folder_of_clouds(folder):
     assert (corpus.info.train, corpus.info.validation) == (8, 4)
     source = corpus.source(4, seed=0)
     batch = source.batch(0)
-    assert batch.tokens.shape[1] <= 32 and batch.tokens.norm(dim=-1).max() <= 1 + 1e-6
-    assert torch.equal(batch.tokens, corpus.source(4, seed=0).batch(0).tokens)
-    assert not torch.equal(source.batch(0).tokens, source.batch(2).tokens)  # other points of the same clouds
-    again = [batch.tokens for batch in source.validation()]
-    assert all(torch.equal(a, b.tokens) for a, b in zip(again, source.validation(), strict=True))
+    assert batch["x"].shape[1] <= 32 and batch["x"].norm(dim=-1).max() <= 1 + 1e-6
+    assert torch.equal(batch["x"], corpus.source(4, seed=0).batch(0)["x"])
+    assert not torch.equal(source.batch(0)["x"], source.batch(2)["x"])  # other points of the same clouds
+    again = [batch["x"] for batch in source.validation()]
+    assert all(torch.equal(a, b["x"]) for a, b in zip(again, source.validation(), strict=True))
 
 
 def test_clouds_are_turned_when_asked(folder):
@@ -244,11 +244,11 @@ def test_clouds_are_turned_when_asked(folder):
     )
 
     def lengths(batch):
-        return batch.tokens.norm(dim=-1)
+        return batch["x"].norm(dim=-1)
 
     torch.testing.assert_close(lengths(still), lengths(turned))
-    torch.testing.assert_close(still.tokens[..., 2], upright.tokens[..., 2])
-    assert (still.tokens - turned.tokens).abs().max() > 0.1 and (still.tokens - upright.tokens)[
+    torch.testing.assert_close(still["x"][..., 2], upright["x"][..., 2])
+    assert (still["x"] - turned["x"]).abs().max() > 0.1 and (still["x"] - upright["x"])[
         ..., 0
     ].abs().max() > 0.1
 
@@ -264,7 +264,9 @@ def test_labels_of_points(tmp_path):
         and corpus.form.features[3] == "number 4"
     )
     batch = corpus.source(4, 0).batch(0)
-    assert batch.target.shape == batch.tokens.shape[:2] and batch.real.sum() == (batch.target != IGNORE).sum()
+    assert (
+        batch.target.shape == batch["x"].shape[:2] and batch["real"].sum() == (batch.target != IGNORE).sum()
+    )
 
 
 def test_what_is_wrong_with_a_folder(folder):
@@ -305,13 +307,13 @@ def test_a_batch_of_several_sizes_equals_one_by_one():
     random = np.random.default_rng(0)
     things = [random.normal(size=(n, 3)).astype(np.float32) for n in (4, 1, 0, 7)]
     batch = padded_sets(things, np.arange(4))
-    assert batch.tokens.shape == (4, 7, 3) and batch.real.sum(1).tolist() == [4, 1, 0, 7]
+    assert batch["x"].shape == (4, 7, 3) and batch["real"].sum(1).tolist() == [4, 1, 0, 7]
     for pool in ("sum", "mean", "max", "gated", "softmax"):
         torch.manual_seed(0)
         model = DeepSets(DeepSetsConfig(features=3, outputs=2, hidden=16, pool=pool, layers="together"))
-        out = model(batch.tokens, real=batch.real)
+        out = model(batch["x"], real=batch["real"])
         for row, each in zip(out, things, strict=True):
             torch.testing.assert_close(row, model(torch.from_numpy(each)[None])[0], rtol=1e-4, atol=1e-5)
-        spoiled = torch.where(batch.real[..., None], batch.tokens, torch.nan)
-        torch.testing.assert_close(model(spoiled, real=batch.real), out)
-        assert not torch.allclose(model(batch.tokens), out)  # (what it would be if padding were forgotten)
+        spoiled = torch.where(batch["real"][..., None], batch["x"], torch.nan)
+        torch.testing.assert_close(model(spoiled, real=batch["real"]), out)
+        assert not torch.allclose(model(batch["x"]), out)  # (what it would be if padding were forgotten)

@@ -97,15 +97,15 @@ def test_batches_follow_from_seed_and_step_alone(task):
     first = [source.batch(step) for step in range(4)]
     for step in (3, 0, 2):
         batch = other.batch(step)
-        assert torch.equal(batch.tokens, first[step].tokens) and torch.equal(batch.target, first[step].target)
-    assert not torch.equal(first[0].tokens[0, :1], first[1].tokens[0, :1])
-    assert sum(len(batch.tokens) for batch in source.validation()) == corpus.info.validation == 512
+        assert torch.equal(batch["x"], first[step]["x"]) and torch.equal(batch.target, first[step].target)
+    assert not torch.equal(first[0]["x"][0, :1], first[1]["x"][0, :1])
+    assert sum(len(batch["x"]) for batch in source.validation()) == corpus.info.validation == 512
     a, b = (torch.cat([batch.target for batch in each.validation()]) for each in (source, other))
     assert torch.equal(a, b)
     # a task looks the same whatever the seed
     assert corpus.form == again.form == prepare_sets(config, seed=99).form
     seeds = prepare_sets(config, seed=4).source(8, seed=4).batch(0)
-    assert seeds.tokens.shape != first[0].tokens.shape or not torch.equal(seeds.tokens, first[0].tokens)
+    assert seeds["x"].shape != first[0]["x"].shape or not torch.equal(seeds["x"], first[0]["x"])
 
 
 def test_a_number_of_sets_to_learn_from_is_kept_to():

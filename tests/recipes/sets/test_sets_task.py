@@ -43,12 +43,14 @@ def test_padding_does_not_count_and_every_point_does():
     task, model = Mixture(3), Says(torch.randn(15, generator=torch.Generator().manual_seed(0)))
     points = torch.randn(2, 6, 2)
     real = torch.arange(6) < torch.tensor([[6], [2]])
-    loss, count = task.loss(model, Batch(torch.where(real[..., None], points, 50.0), torch.zeros(2), real))
-    one, six = task.loss(model, Batch(points[:1], torch.zeros(1)))
-    other, two = task.loss(model, Batch(points[1:, :2], torch.zeros(1)))
+    loss, count = task.loss(
+        model, Batch({"x": torch.where(real[..., None], points, 50.0), "real": real}, torch.zeros(2))
+    )
+    one, six = task.loss(model, Batch({"x": points[:1]}, torch.zeros(1)))
+    other, two = task.loss(model, Batch({"x": points[1:, :2]}, torch.zeros(1)))
     assert (count, six, two) == (8, 6, 2)
     torch.testing.assert_close(loss, (6 * one + 2 * other) / 8)
-    batches = [Batch(points[:1], torch.zeros(1)), Batch(points[1:, :2], torch.zeros(1))]
+    batches = [Batch({"x": points[:1]}, torch.zeros(1)), Batch({"x": points[1:, :2]}, torch.zeros(1))]
     measures = task.measure(model, batches)
     assert measures["loss"] == pytest.approx(loss.item()) and measures["log-likelihood"] == -measures["loss"]
     assert task.measure(model, []) == {}
@@ -59,7 +61,7 @@ def test_gradients_find_the_clusters():
     task, model = Mixture(2), Says(torch.tensor([0.0, 1, 1, 0, 0, 0, -1, -1, 0, 0]))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
     for _ in range(150):
-        loss, _ = task.loss(model, Batch(points, torch.zeros(1)))
+        loss, _ = task.loss(model, Batch({"x": points}, torch.zeros(1)))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -70,4 +72,4 @@ def test_gradients_find_the_clusters():
 
 def test_a_model_with_other_outputs():
     with pytest.raises(ValueError, match=r"4 Gaussians.*2.*20 outputs.*\(3, 5\)"):
-        Mixture(4).loss(Says(torch.zeros(5)), Batch(torch.zeros(3, 6, 2), torch.zeros(3)))
+        Mixture(4).loss(Says(torch.zeros(5)), Batch({"x": torch.zeros(3, 6, 2)}, torch.zeros(3)))

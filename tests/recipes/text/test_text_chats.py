@@ -105,7 +105,7 @@ def packed_and_alone(model, corpus):
     for number in (number for row in rows for number in row):
         chat = corpus.chats[number]
         target = np.where(chat.answer[1:], chat.ids[1:], IGNORE)
-        alone.append(Batch(torch.from_numpy(chat.ids[None, :-1]), torch.from_numpy(target[None])))
+        alone.append(Batch({"tokens": torch.from_numpy(chat.ids[None, :-1])}, torch.from_numpy(target[None])))
     return together, learn_from(model, alone)
 
 
@@ -146,7 +146,7 @@ def test_models_that_would_mix_packed_texts_refuse_them(corpus):
             call(Decoder(DecoderConfig(**SIZES | options)), batch)
     model = Decoder(DecoderConfig(**SIZES))
     with pytest.raises(ValueError, match="caches hold one text"):
-        model(batch.tokens, documents=batch.documents, caches=model.caches())
+        model(batch["tokens"], documents=batch["documents"], caches=model.caches())
 
 
 def test_rows_are_packed_once_each_and_never_too_long():
@@ -169,10 +169,10 @@ def test_a_batch_depends_on_the_seed_and_the_step_alone(tmp_path):
 
     ahead, jumped = source(0), source(0)
     batches = [ahead.batch(step) for step in range(8)]
-    assert torch.equal(jumped.batch(7).tokens, batches[7].tokens)
+    assert torch.equal(jumped.batch(7)["tokens"], batches[7]["tokens"])
     assert torch.equal(jumped.batch(2).target, batches[2].target)
-    other = source(1).batch(7).tokens
-    assert other.shape != batches[7].tokens.shape or not torch.equal(other, batches[7].tokens)
+    other = source(1).batch(7)["tokens"]
+    assert other.shape != batches[7]["tokens"].shape or not torch.equal(other, batches[7]["tokens"])
 
 
 # ── answers alone are learned

@@ -273,26 +273,30 @@ def test_the_target_is_the_next_token(story, cache):
     train = corpus.tokenizer.decode(corpus.train)
     for step in range(20):
         batch = source.batch(step)
-        assert batch.tokens.shape == batch.target.shape == (5, 16) and batch.real is None and batch.size == 80
-        assert torch.equal(batch.tokens[:, 1:], batch.target[:, :-1])
-        for tokenizer, target in zip(batch.tokens, batch.target, strict=True):
+        assert (
+            batch["tokens"].shape == batch.target.shape == (5, 16)
+            and "real" not in batch
+            and batch.size == 80
+        )
+        assert torch.equal(batch["tokens"][:, 1:], batch.target[:, :-1])
+        for tokenizer, target in zip(batch["tokens"], batch.target, strict=True):
             assert corpus.tokenizer.decode([*tokenizer, target[-1]]) in train
 
 
 def test_all_of_the_training_part_is_seen():
     source = TextSource(np.arange(12), split=10, batch=500, context=4, seed=0)
     batch = source.batch(0)
-    assert set(batch.tokens[:, 0].tolist()) == set(range(6))  # the last window is 5 6 7 8, and asks for 9
+    assert set(batch["tokens"][:, 0].tolist()) == set(range(6))  # the last window is 5 6 7 8, and asks for 9
     assert batch.target.max() == 9
 
 
 def test_a_batch_depends_on_seed_and_step_alone(story, cache):
     corpus = prepared(story, cache)
     one, other = corpus.source(4, 8, seed=0), corpus.source(4, 8, seed=0)
-    backwards = [other.batch(step).tokens for step in reversed(range(6))][::-1]
-    assert all(torch.equal(one.batch(step).tokens, backwards[step]) for step in range(6))
+    backwards = [other.batch(step)["tokens"] for step in reversed(range(6))][::-1]
+    assert all(torch.equal(one.batch(step)["tokens"], backwards[step]) for step in range(6))
     assert not torch.equal(backwards[0], backwards[1])
-    assert not torch.equal(backwards[0], corpus.source(4, 8, seed=1).batch(0).tokens)
+    assert not torch.equal(backwards[0], corpus.source(4, 8, seed=1).batch(0)["tokens"])
 
 
 BATCHES = """
@@ -302,7 +306,7 @@ from regard.config import from_json, to_json
 from regard.recipes.text.dataset import TextConfig, TextInfo, prepare
 corpus = prepare(TextConfig(path=sys.argv[1], tokens=sys.argv[3], vocabulary=300), cache=Path(sys.argv[2]), seed=0)
 source = corpus.source(4, 8, seed=0)
-print(hashlib.sha256(b"".join(source.batch(step).tokens.numpy().tobytes() for step in (7, 3))).hexdigest())
+print(hashlib.sha256(b"".join(source.batch(step)["tokens"].numpy().tobytes() for step in (7, 3))).hexdigest())
 """
 
 
@@ -317,7 +321,7 @@ def test_the_same_batches_in_every_process(story, tmp_path):
     ).stdout.strip()
     source = prepared(story, tmp_path / "2", tokens="words").source(4, 8, seed=0)
     here = hashlib.sha256(
-        b"".join(source.batch(step).tokens.numpy().tobytes() for step in (7, 3))
+        b"".join(source.batch(step)["tokens"].numpy().tobytes() for step in (7, 3))
     ).hexdigest()
     assert told == here
 
@@ -330,11 +334,11 @@ def test_validation_asks_for_every_token_exactly_once(length, split, batch, cont
     source = TextSource(np.arange(1, length + 1, dtype=np.uint8), split, batch, context, seed=0)
     asked, given = [], []
     for each in source.validation():
-        assert each.tokens.shape[0] <= batch and each.tokens.shape[1] == context
-        real = torch.ones_like(each.tokens).bool() if each.real is None else each.real
+        assert each["tokens"].shape[0] <= batch and each["tokens"].shape[1] == context
+        real = torch.ones_like(each["tokens"]).bool() if "real" not in each else each["real"]
         assert torch.equal(each.target == IGNORE, ~real)
         asked += each.target[real].tolist()
-        given += each.tokens[real].tolist()
+        given += each["tokens"][real].tolist()
     assert asked == list(range(split + 1, length + 1))
     assert given == [each - 1 for each in asked]
     assert len(list(source.validation())) == math.ceil(math.ceil((length - split) / context) / batch)

@@ -43,10 +43,10 @@ def prepared(path, seed=0, tokenizer=None, **options):
 
 
 def texts_of(corpus, batch):
-    real = torch.ones_like(batch.tokens).bool() if batch.real is None else batch.real
+    real = torch.ones_like(batch["tokens"]).bool() if "real" not in batch else batch["real"]
     return [
         (corpus.tokenizer.decode(row[keep]), corpus.labels[label])
-        for row, keep, label in zip(batch.tokens, real, batch.target, strict=True)
+        for row, keep, label in zip(batch["tokens"], real, batch.target, strict=True)
     ]
 
 
@@ -74,7 +74,7 @@ def test_a_batch_depends_on_seed_and_step_alone(reviews):
     one, other = corpus.source(8, 50, seed=1), again.source(8, 50, seed=1)
     backwards = [other.batch(step) for step in reversed(range(15))][::-1]
     for step in range(15):
-        assert torch.equal(one.batch(step).tokens, backwards[step].tokens)
+        assert torch.equal(one.batch(step)["tokens"], backwards[step]["tokens"])
         assert torch.equal(one.batch(step).target, backwards[step].target)
     assert not all(torch.equal(one.batch(step).target, one.batch(step + 6).target) for step in range(6))
     assert not np.array_equal(prepared(reviews, seed=1).held, corpus.held)
@@ -84,7 +84,7 @@ def test_padding_and_cutting_off(reviews):
     corpus = prepared(reviews, tokens="bytes")
     source = corpus.source(8, context=30, seed=0)
     for batch in [*map(source.batch, range(6)), *source.validation()]:
-        assert batch.tokens.shape[1] <= 30
+        assert batch["tokens"].shape[1] <= 30
         for text, _ in texts_of(corpus, batch):
             assert any(full.startswith(text) and len(text) == min(30, len(full)) for full, _ in REVIEWS)
 
@@ -94,7 +94,7 @@ def test_words_are_the_default_and_unknown_ones_may_come(tmp_path):
     corpus = prepared(path, validation=0.5)
     assert corpus.tokenizer.name == "words" and len(corpus.tokenizer.words) == 11
     (batch,) = corpus.source(32, 8, 0).validation()
-    assert batch.tokens[:, 0].eq(corpus.tokenizer.unknown).all() and batch.tokens[:, 1].ne(0).all()
+    assert batch["tokens"][:, 0].eq(corpus.tokenizer.unknown).all() and batch["tokens"][:, 1].ne(0).all()
 
 
 def test_a_language_without_spaces_gets_characters(tmp_path):

@@ -90,16 +90,16 @@ def test_unknown_words_are_spelled_and_known_ones_are_as_in_the_vocabulary(tmp_p
     tokenizer = Words(sorted([" ", ",", "cat", "dog"]))
     corpus = prepare_labelled(config, seed=0, tokenizer=tokenizer)
     batch = corpus.take(np.arange(4), 3, spelled=True)
-    assert batch.spelling.shape[:2] == batch.tokens.shape
-    assert batch.spelling[1, 0].tolist() == spell(["zebra"])[0].tolist()
-    assert torch.equal(batch.spelling[1, 0], batch.spelling[2, 0])
+    assert batch["spelling"].shape[:2] == batch["tokens"].shape
+    assert batch["spelling"][1, 0].tolist() == spell(["zebra"])[0].tolist()
+    assert torch.equal(batch["spelling"][1, 0], batch["spelling"][2, 0])
     table = torch.from_numpy(spell_vocabulary(tokenizer))
-    known = batch.tokens != tokenizer.unknown
-    assert torch.equal(batch.spelling[known], table[batch.tokens[known]])
+    known = batch["tokens"] != tokenizer.unknown
+    assert torch.equal(batch["spelling"][known], table[batch["tokens"][known]])
     for row, (text, _) in enumerate(rows):
         real = slice(len(tokenizer.encode(text)[:3]))
-        assert torch.equal(spell_text(tokenizer, text)[:3], batch.spelling[row, real])
-    assert corpus.take(np.arange(4), 3).spelling is None
+        assert torch.equal(spell_text(tokenizer, text)[:3], batch["spelling"][row, real])
+    assert corpus.take(np.arange(4), 3).get("spelling") is None
     bag = BagOfNGrams(tokenizer.size + 1, 2)
     fill_bag(bag, corpus)
     assert bag.part_rarity[hash_ngram("<ze")].item() == pytest.approx(rarity(2, 4), rel=1e-6)
@@ -117,7 +117,7 @@ def test_it_learns_endings_from_words_that_it_is_not_asked_about(tmp_path):
     batch = corpus.take(np.arange(len(corpus.target)), 8)
     torch.manual_seed(0)
     for _ in range(20):
-        torch.nn.functional.cross_entropy(bag(batch.tokens), batch.target).backward()
+        torch.nn.functional.cross_entropy(bag(batch["tokens"]), batch.target).backward()
         optimiser.step(1.0)
     bag.eval()
     other = torch.tensor([[int(tokenizer.encode(word)[0])] for word, _ in endings(1)])

@@ -68,15 +68,15 @@ def test_each_row_goes_on_where_it_ended():
     segments = 800 // (3 * 16)
     for epoch in range(3):
         batches = [source.batch(epoch * segments + i) for i in range(segments)]
-        assert [batch.follows for batch in batches] == [False] + [True] * (segments - 1)
-        rows = torch.cat([batch.tokens for batch in batches], 1)
+        assert [batch["follows"] for batch in batches] == [False] + [True] * (segments - 1)
+        rows = torch.cat([batch["tokens"] for batch in batches], 1)
         assert torch.equal(rows, rows[:, :1] + torch.arange(rows.shape[1]))  # without gap or overlap
         assert torch.equal(rows[1:, 0] - rows[:-1, 0], torch.full((2,), rows.shape[1]))
         assert torch.equal(torch.cat([batch.target for batch in batches], 1), rows + 1)
         assert rows.max() < 800
-    begins = {int(source.batch(epoch * segments).tokens[0, 0]) for epoch in range(8)}
+    begins = {int(source.batch(epoch * segments)["tokens"][0, 0]) for epoch in range(8)}
     assert len(begins) > 1 and max(begins) < 16
-    assert torch.equal(source.batch(7).tokens, streams().batch(7).tokens)
+    assert torch.equal(source.batch(7)["tokens"], streams().batch(7)["tokens"])
 
 
 @pytest.mark.parametrize("memory", [1, 32, 500])
@@ -89,7 +89,7 @@ def test_every_token_of_a_split_is_asked_once_in_order(memory):
         assert torch.equal(targets[targets != IGNORE], wanted[wanted != IGNORE])
         for batch in found:
             asked = batch.target != IGNORE
-            assert torch.equal(batch.tokens[asked] + 1, batch.target[asked])
+            assert torch.equal(batch["tokens"][asked] + 1, batch.target[asked])
     assert [*streams(end=1000).test()] == []
 
 

@@ -30,7 +30,7 @@ def make(corpus, seed=0, **how):
 
 
 def numbers(batch):
-    return batch.tokens[:, 0].tolist()
+    return batch["source"][:, 0].tolist()
 
 
 def test_an_epoch_has_each_training_pair_once(corpus):
@@ -46,14 +46,16 @@ def test_a_batch_is_within_its_limits_and_has_little_padding(corpus):
     cells = real = 0
     for step in range(source.steps):
         batch = source.batch(step)
-        width = max(batch.tokens.shape[1], batch.target.shape[1])
-        assert len(batch.tokens) == 1 or (len(batch.tokens) * width <= TOKENS and len(batch.tokens) <= ROWS)
+        width = max(batch["source"].shape[1], batch.target.shape[1])
+        assert len(batch["source"]) == 1 or (
+            len(batch["source"]) * width <= TOKENS and len(batch["source"]) <= ROWS
+        )
         longer = np.maximum(
             *(np.array([len(side[i]) for i in numbers(batch)]) for side in (corpus.sources, corpus.targets))
         )
         cells, real = cells + len(longer) * width, real + longer.sum()
     assert real / cells > 0.8
-    assert max(len(make(corpus, rows=3).batch(step).tokens) for step in range(50)) == 3
+    assert max(len(make(corpus, rows=3).batch(step)["source"]) for step in range(50)) == 3
     assert make(corpus, tokens=1000).steps < source.steps
 
 
@@ -63,7 +65,9 @@ def test_a_batch_follows_from_seed_and_step_alone(corpus):
     first = {step: here.batch(step) for step in steps}
     for step in reversed(steps):
         again = there.batch(step)
-        assert torch.equal(first[step].tokens, again.tokens) and torch.equal(first[step].target, again.target)
+        assert torch.equal(first[step]["source"], again["source"]) and torch.equal(
+            first[step].target, again.target
+        )
     assert numbers(first[0]) != numbers(first[here.steps])
     assert any(numbers(make(corpus, seed=1).batch(step)) != numbers(first[step]) for step in (0, 1))
 

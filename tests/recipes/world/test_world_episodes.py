@@ -190,8 +190,8 @@ def episodes(tmp_path) -> Episodes:
 
 def test_a_chunk_ends_with_its_episode(episodes):
     batch = episodes.chunk(np.array([0, 2, 11]), 3)
-    assert batch.real.tolist() == [[True] * 3, [True, True, False], [True, False, False]]
-    np.testing.assert_array_equal(batch.tokens[0, :, 0], [0, 1, 2])
+    assert batch["real"].tolist() == [[True] * 3, [True, True, False], [True, False, False]]
+    np.testing.assert_array_equal(batch["steps"][0, :, 0], [0, 1, 2])
     np.testing.assert_array_equal(batch.target[0, :, 0], [1, 2, 3])
     assert batch.target[1, 1, -1] == 1 and batch.target[0, :, -1].sum() == 0
 
@@ -204,7 +204,7 @@ def test_padding_counts_for_nothing_beside_a_number_that_is_always_large(episode
     model = small_world(observations=2, actions=3)
     model.fit_linear(steps, following, rewards)
     padded = far.chunk(np.array([0, 2]), 4)
-    assert not padded.real.all()
+    assert not padded["real"].all()
     task = PredictNext()
     assert np.isfinite(task.measure(model, [padded])["loss"])
     loss, _ = task.loss(model, padded)
@@ -226,7 +226,7 @@ def test_a_quarter_of_a_batch_is_around_ends_and_none_is_held_out(episodes):
     for number in range(5):
         batch = source.batch(number)
         assert batch.target[:2, :, -1].sum(1).eq(1).all()
-        assert not held & set(batch.tokens[batch.real][:, 0].int().tolist())
-    assert (source.batch(3).tokens == source.batch(3).tokens).all()
-    seen = np.concatenate([batch.tokens[batch.real][:, 0].numpy() for batch in source.validation()])
+        assert not held & set(batch["steps"][batch["real"]][:, 0].int().tolist())
+    assert (source.batch(3)["steps"] == source.batch(3)["steps"]).all()
+    seen = np.concatenate([batch["steps"][batch["real"]][:, 0].numpy() for batch in source.validation()])
     assert sorted(seen.astype(int).tolist()) == sorted(held)

@@ -97,7 +97,7 @@ class Codes:
         with eval_mode(self.model):
             for number, batch in enumerate(inputs.batches(chosen, self.batch)):
                 draw = torch.Generator().manual_seed(SEED + number)
-                for key, value in self._measure(batch.tokens, draw).items():
+                for key, value in self._measure(batch["x"], draw).items():
                     found.setdefault(key, []).append(value)
         joined = {key: torch.cat(values) for key, values in found.items()}
         return HeldOut(
