@@ -59,7 +59,7 @@ Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]  # not all of it
 Part = Annotated[float, Field(ge=0, le=1)]
 
-BOUNDS = {"ge": " from {} on", "gt": " above {}", "le": " to {}", "lt": " below {}"}
+BOUNDS = {"multiple_of": " (a multiple of {})", "ge": " from {} on", "gt": " above {}", "le": " to {}", "lt": " below {}"}
 RARE = "rare"
 Rare = Annotated[T, RARE]  # an option that few need: --help-all shows it
 
@@ -253,7 +253,7 @@ def _say_bounds(field: FieldInfo) -> str:
     """from 1 to 1,024; above 0; from 0 on and below 1"""
     found = {key: getattr(bound, key) for bound in field.metadata for key in BOUNDS if hasattr(bound, key)}
     words = " and".join(BOUNDS[key].format(f"{found[key]:,}") for key in BOUNDS if key in found)
-    return words.replace(" on and to", " to")
+    return words.replace(" on and to", " to").replace(") and ", ") ")
 
 
 def _say_unknown(owner: Any, names: list[str]) -> str:
