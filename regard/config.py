@@ -59,7 +59,13 @@ Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]  # not all of it
 Part = Annotated[float, Field(ge=0, le=1)]
 
-BOUNDS = {"multiple_of": " (a multiple of {})", "ge": " from {} on", "gt": " above {}", "le": " to {}", "lt": " below {}"}
+BOUNDS = {
+    "multiple_of": " (a multiple of {})",
+    "ge": " from {} on",
+    "gt": " above {}",
+    "le": " to {}",
+    "lt": " below {}",
+}
 RARE = "rare"
 Rare = Annotated[T, RARE]  # an option that few need: --help-all shows it
 

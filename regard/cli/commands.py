@@ -420,12 +420,12 @@ def look(words: list[str]) -> int:
     return 0
 
 
-def command_options(name: str, cls: str, words: list[str]) -> tuple[Any, list[str]] | None:
-    """The options of a command and the words that are none; None if it was asked for help, which is
-    printed."""
+def command_options(name: str, cls: Any, words: list[str]) -> tuple[Any, list[str]] | None:
+    """The options of a command, of a class or of one that cli/command_options.py has by this name, and the words
+    that are none; None if it was asked for help, which is printed."""
     from regard.cli import command_options, options
 
-    owner = getattr(command_options, cls)
+    owner = getattr(command_options, cls) if isinstance(cls, str) else cls
     if "-h" in words or "--help" in words:
         print(f"{help_for(COMMANDS[name])}\n\n{options.options_help(owner, f'regard {name}')}")
         return None
