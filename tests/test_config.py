@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from regard.config import (
-    Heads,
+    Count,
     Kernel,
     Rare,
     Share,
@@ -44,7 +44,7 @@ class Far:
 class Model:
     vocab: Width
     dim: Width = 256
-    heads: Heads = 4
+    heads: Count = 4
     norm: Literal["pre", "post", "deepnorm"] = "pre"
     dropout: Share = 0.0
     window: Width | None = None
