@@ -45,6 +45,7 @@ def test_its_metadata(wheel):
         "torch>=2.9",
         "numpy",
         "einops",
+        "filelock",
         "safetensors",
         "tyro",
         "rich",
