@@ -152,7 +152,7 @@ def train_then_fail(path, gone):
 
 def test_a_trained_run_is_never_discarded(tmp_path):
     """Not even one whose config.json is gone by then."""
-    for gone in (None, "config.json", "checksums.json"):
+    for gone in (None, "config.json", "manifest.json"):
         path = tmp_path / str(gone)
         with pytest.raises(ZeroDivisionError):
             train_then_fail(path, gone)

@@ -66,7 +66,7 @@ def test_a_folder_that_another_run_took_is_not_touched(tmp_path):
         fit(run, tiny(), "next token", Pairs(), config, observers=[Taken(path)])
     assert Run.open(path).config.module == "theirs"
     assert {each.name for each in path.iterdir()} == {
-        "checksums.json",
+        "manifest.json",
         "config.json",
         "environment.json",
         "state",
