@@ -78,7 +78,7 @@ def fit(
     patience runs out.
 
     task: a Task, its name, or a function (model, batch) -> mean loss. sample: model -> text, shown and kept
-    after each look at the validation split. notes: what the user should know about the data. stepper: makes what
+    after each evaluation. notes: what the user should know about the data. stepper: makes what
     does a step, where that is more than one batch and its gradients. The best weights are in the run's
     model.safetensors; the model itself ends with the last ones.
     To resume, give a model made as the first time (with the same seed), which is what a run without
@@ -193,8 +193,8 @@ class Training:
     def go(self) -> Result:
         self.stepper.model.train()
         while True:
-            if self._look_due():
-                self._look()
+            if self._eval_due():
+                self._evaluate()
             done = self.facts.step == self.steps
             tired = self.config.patience is not None and self.facts.worse >= self.config.patience
             if not self.lock.is_ours():
@@ -261,7 +261,7 @@ class Training:
 
     # ── now and then
 
-    def _look_due(self) -> bool:
+    def _eval_due(self) -> bool:
         """Is it time for an evaluation, and was there none at this step before a stop?"""
         step = self.facts.step
         if step in (0, self.facts.evaluated):
@@ -276,9 +276,9 @@ class Training:
             return step % every == 0
         if self.plan is None or self.timekeeper is None:
             return False
-        return self.timekeeper.look_due(self.plan, self.facts.looked, self._seconds())
+        return self.timekeeper.eval_due(self.plan, self.facts.last_eval, self._seconds())
 
-    def _look(self) -> None:
+    def _evaluate(self) -> None:
         """Evaluate; save and publish a new best. A signal to stop ends it early, and the resumed run
         evaluates instead."""
         self._read()
@@ -290,7 +290,7 @@ class Training:
         except Stopped:
             return
         now = self.facts
-        now.evaluated, now.looked = now.step, self._seconds()
+        now.evaluated, now.last_eval = now.step, self._seconds()
         if not measures:  # no validation split: the last weights are the best
             return
         if self.keep not in (*measures, LAST):
@@ -318,7 +318,7 @@ class Training:
         if now.best_step == now.step:
             self._save()
         if self.timekeeper is not None:
-            self.timekeeper.look = time.perf_counter() - began
+            self.timekeeper.evaluation = time.perf_counter() - began
 
     def _make_plan(self, keeper: Timekeeper) -> None:
         """Turn the minutes that are left into steps, and save the plan."""
@@ -345,7 +345,7 @@ class Training:
                 self.sample(self.stepper.model)
             self.stepper.judge()
             extra = time.perf_counter() - began
-            keeper.expect_looks(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
+            keeper.expect_evaluations(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
         if keeper.stride > 1:
             self.tell("noted", f"evaluations take one of {keeper.stride} validation batches, to spare time")
 

@@ -158,7 +158,7 @@ def seen(path):
     )
     return {
         "losses": losses(run),
-        "looks": losses(run, "validation"),
+        "evaluations": losses(run, "validation"),
         "model": model,
         "step": latest.get("step"),
         "folders": sorted(each.name for each in run.state.iterdir() if each.is_dir()),
