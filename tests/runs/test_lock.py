@@ -174,7 +174,10 @@ def test_who_holds_the_lock_may_ask_again_and_another_thread_may_not(tmp_path):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert len(said) == 1 and f"process {os.getpid()} on {socket.gethostname()} is training in {tmp_path}" in said[0]
+    assert (
+        len(said) == 1
+        and f"process {os.getpid()} on {socket.gethostname()} is training in {tmp_path}" in said[0]
+    )
     other()
     assert said[1] == "mine, too"
 
