@@ -198,6 +198,7 @@ def lock_and_die(folder):
     os.waitpid(process, 0)
 
 
+@pytest.mark.filterwarnings("ignore:flock not supported")
 @pytest.mark.parametrize("how", HOW)
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path, monkeypatch, how):
     HOW[how](monkeypatch)
