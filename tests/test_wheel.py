@@ -46,6 +46,7 @@ def test_its_metadata(wheel):
         "numpy",
         "einops",
         "filelock",
+        "pydantic",
         "safetensors",
         "tyro",
         "rich",
