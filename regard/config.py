@@ -190,7 +190,8 @@ def describe_type(hint: Any) -> str:
     if len(members) > 1:
         kinds = [kind for each in members if (kind := kind_of(each))]
         others = [describe_type(each) for each in members if not kind_of(each)]
-        return " or ".join([*([f"one of {', '.join(kinds)}"] if kinds else []), *others])
+        said = " or ".join([*([f"one of {', '.join(kinds)}"] if kinds else []), *others])
+        return said.replace(" or None", ", or None")
     (hint,) = members
     if get_origin(hint) is Annotated:
         plain, *metadata = get_args(hint)
