@@ -419,9 +419,6 @@ CASES["meshes-vertices"] = Case(
         "predict run tips --out answers.csv",
         "evaluate run --json",
         "look run --input tips/01.ply",
-        train(
-            "meshes", "--data tips --model.hidden 4 --train.batch 8 --train.processes 2", out="two", steps=4
-        ),
     ),
     ("train meshes --data tips --data.targets missing.csv --out none",),
 )
