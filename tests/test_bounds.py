@@ -198,7 +198,7 @@ def test_the_command_line_refuses_them_too(recipe):
             for value in ("10" * 9, "-1", "9" * 5000, "1e30", "nan", "٣" * 20):
                 words = [f"--{option}", value]
                 with pytest.raises(RegardError, match=field.name.replace("_", ".")) as refused:
-                    read_settings(found, default, words, f"regard train {recipe}")
+                    read_settings(found, lambda _: default, words, f"regard train {recipe}")
                 assert "\n" not in str(refused.value)
             break  # one of each section: the others go the same way
 
