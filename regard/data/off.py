@@ -14,7 +14,7 @@ from regard.data.text_files import split_lines
 def read_off(data: bytes) -> Mesh:
     """A face is a number of corners and as many vertices; what follows a vertex or a face are normals and colours."""
     lines = [words for _, words in split_lines(data)]
-    head = re.match(rb"(ST)?C?N?OFF", lines[0][0].upper()) if lines else None
+    head = re.match(rb"(ST)?C?N?OFF(?![A-Z])", lines[0][0].upper()) if lines else None
     if head is None:
         raise ValueError("its first line must be OFF")
     # some write the counts on the first line, and even without a space between: OFF8 12 0
