@@ -21,7 +21,7 @@ def verify(words: list[str]) -> int:
     from regard.files import json_text
 
     with spinner(f"reading {path}"):
-        found = compare(path, repair=chosen.repair, accept=chosen.accept)
+        found = compare(path, repair=chosen.repair)
     print(json_text(found.to_json(), indent=2) if chosen.json else found.format())
     if found.whole:
         return 0
