@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -89,7 +90,7 @@ def main(number: str, name: str, count: str) -> None:
                 message = json.loads(connection.recv_bytes())
             except EOFError:
                 break
-            tell(connection, lambda message=message: act(environments, message))
+            tell(connection, partial(act, environments, message))
     for environment in environments:
         environment.close()
 
