@@ -45,7 +45,7 @@ T = TypeVar("T")
 # that is too large is refused before anything is made of it. (What is too much together, models/memory.py refuses.)
 Positive = Annotated[int, Field(ge=1, le=10**12)]  # steps, and whatever is only counted
 Natural = Annotated[int, Field(ge=0, le=10**12)]
-Vocabulary = Annotated[int, Field(ge=1, le=2**24)]
+Vocab = Annotated[int, Field(ge=1, le=2**24)]
 Length = Annotated[int, Field(ge=1, le=2**22)]  # of a sequence
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of a batch, a set, an image's row, an input or an output
 Width = Annotated[int, Field(ge=1, le=2**18)]  # channels
@@ -58,7 +58,7 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Amount = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]  # not all of it
-Part = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 BOUNDS = {
     "ge": "from {:,} on",

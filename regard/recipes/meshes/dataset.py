@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Natural, Size, config
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator
 from regard.data.mesh_repair import Mesh
 from regard.data.slices import slice_graphs
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
-from regard.data.targets import Asks, Numbers, check_asks
-from regard.errors import RegardError, did_you_mean
+from regard.data.targets import Asks, Numbers
+from regard.errors import RegardError
 from regard.recipes.meshes.made_meshes import draw_mesh
 
 Made = Literal["shapes", "screws", "roundness"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MeshesConfig(SplitConfig):
     """Which meshes to read, and how."""
 
@@ -32,7 +32,7 @@ class MeshesConfig(SplitConfig):
     path: str | None = None
     task: Made = "shapes"  # the synthetic task, if there is no path
     # synthetic task: number of meshes in the train split; None: new ones at every step
-    meshes: int | None = None
+    meshes: Size | None = None
     # a table with a column `file` (as in the folder) and the column to predict; None: folders are classes
     targets: str | None = None
     target: str = "target"  # table: the column to predict
@@ -40,15 +40,6 @@ class MeshesConfig(SplitConfig):
     asks: Asks = "auto"
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_asks(self.asks)
-        if self.meshes is not None:
-            check_positive(self, "meshes")
-        if self.task not in get_args(Made):
-            known = get_args(Made)
-            raise RegardError(
-                f"task must be one of {', '.join(known)}, got {self.task!r}; {did_you_mean(self.task, known)}"
-            )
         check_splits(self, "meshes")
         if self.path is not None:
             if self.meshes is not None:
@@ -65,22 +56,19 @@ class MeshesConfig(SplitConfig):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MeshesForm:
     """What is predicted of a mesh: with the model, all that a prediction needs."""
 
     asks: Literal["classes", "numbers"] = "classes"
     answers: tuple[str, ...]  # the classes, or the name of the number
     target_centre: float = 0.0  # the model predicts numbers as (target − centre) / scale
-    target_scale: float = 1.0
+    target_scale: Amount = 1.0
     each: bool = False  # does every vertex have a target, not the mesh?
 
     def __post_init__(self) -> None:
-        check_sizes(self)
         if not self.answers:
             raise RegardError(f"a model of {self.asks} needs their names, got none")
-        if self.target_scale <= 0:
-            raise RegardError(f"no scale may be 0, got {self.target_scale}")
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -104,17 +92,17 @@ class MeshesForm:
         return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MeshesInfo:
     """How many meshes there are, their sizes, and what is predicted."""
 
     path: str | None
     task: str | None  # of synthetic meshes; None: the meshes are from files
-    train: int | None  # meshes; None: new ones at every step
-    validation: int
-    test: int = 0
-    smallest: int  # vertices of the smallest mesh
-    largest: int
+    train: Natural | None  # meshes; None: new ones at every step
+    validation: Natural
+    test: Natural = 0
+    smallest: Natural  # vertices of the smallest mesh
+    largest: Natural
     form: MeshesForm
 
 
