@@ -8,13 +8,13 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from regard.config import Rare, Seed, Share, config
+from regard.config import Count, Rare, Seed, Share, config
 from regard.data.array import Array
 from regard.data.batch import generator, held_out
 from regard.errors import RegardError
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
-Folds = Annotated[int, Field(ge=1, le=1000)]
+Folds = Annotated[int, Field(ge=2, le=1000)]
 SPLITS = {
     "train": TRAIN,
     "training": TRAIN,
@@ -44,7 +44,7 @@ class SplitConfig:
     test: Share | None = None
     # cross-validation: train once for each of this many parts of the data, which is then the test split
     folds: Rare[Folds | None] = None
-    fold: Rare[Folds | None] = None  # with folds: train only for this one, counted from 1
+    fold: Rare[Count | None] = None  # with folds: train only for this one, counted from 1
     seed: Rare[Seed | None] = None  # draws the splits; None: the seed of --train.seed
 
     def seed_of(self, train: int) -> int:
@@ -66,8 +66,6 @@ def check_splits(config: SplitConfig, unit: str) -> None:
                 f"needs the number of folds, got fold={config.fold}; give folds, too", option="fold"
             )
         return
-    if config.folds < 2:
-        raise RegardError(f"must be at least 2, got {config.folds}", option="folds")
     if config.fold is not None and config.fold > config.folds:
         raise RegardError(
             f"must be from 1 to {config.folds}, the number of folds, got {config.fold}", option="fold"

@@ -10,7 +10,7 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from regard.config import Amount, Rare, Size, Weight, config
+from regard.config import UNSPLIT, Amount, Rare, Size, Weight, config
 from regard.errors import RegardError, nearest
 
 HEAD = 1024  # of a large vocabulary, so many of the likeliest tokens are sorted first
@@ -24,7 +24,7 @@ def _in_a_tuple(given: Any) -> Any:
 
 
 Chance = Annotated[float, Field(gt=0, le=1)]
-Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_in_a_tuple)]
+Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_in_a_tuple), UNSPLIT]
 
 
 @config

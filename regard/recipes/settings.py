@@ -13,6 +13,7 @@ from regard.errors import RegardError, did_you_mean
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
+SECTIONS = ("data", "model", "train")
 BUDGET = frozenset({"train.minutes", "train.steps"})
 
 
@@ -34,7 +35,7 @@ def settings_class(
     made = make_dataclass(name, sections, bases=(Settings,), frozen=True, kw_only=True)
     made.__doc__ = sentence
     made.__module__ = __name__
-    return made
+    return configs.config(made)
 
 
 def read_settings(cls: type[Settings], run: Run) -> Settings:
@@ -52,21 +53,13 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     nearest known one."""
     if not options:
         return settings
-    sections = configs.to_dict(with_optimiser(settings, options.get("train.optimiser")))
-    for key, value in options.items():
-        section, *names = key.split(".")
-        if section not in sections or not names:
+    for key in options:
+        section, dot, _ = key.partition(".")
+        if not dot or section not in SECTIONS:
             raise RegardError(
-                f"options are named section.name with a section among {', '.join(sections)}, got '{key}'"
+                f"options are named section.name with a section among {', '.join(SECTIONS)}, got '{key}'"
             )
-        place = sections[section]
-        for part in names[:-1]:  # of a section in a section: data.augment.flip
-            if isinstance(place.get(part), dict):
-                place = place[part]
-            else:
-                place = {}
-        place[names[-1]] = value
-    return configs.from_dict(type(settings), sections)
+    return configs.override(with_optimiser(settings, options.get("train.optimiser")), options)
 
 
 def moved_data(settings: Settings, data: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.config import Seed, Weight, config
+from regard.config import UNSPLIT, Seed, Weight, config
 from regard.errors import RegardError
 from regard.recipes.autoencoder.codes import read_prior
 from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
@@ -43,7 +43,9 @@ class GenerateOptions:
     out: str | None = None
     near: str | None = None  # samples around this input: z + spread · ε, where z is its code
     spread: Weight = 0.5  # of samples around an input
-    between: tuple[str, ...] = ()  # two inputs, A B: codes on the line from one to the other
+    between: Annotated[
+        tuple[str, ...], UNSPLIT
+    ] = ()  # two inputs, A B: codes on the line from one to the other
     steps: Annotated[int, Field(ge=2, le=10**4)] = 9  # inputs on that line, both ends included
     temperature: Weight = 1.0  # samples of the prior: less is nearer to the middle, and more alike
     seed: Seed = 0

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Length, Natural, Size, config
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.surface import random_turns
 from regard.data.targets import Asks
-from regard.errors import RegardError, nearest
+from regard.errors import RegardError
 from regard.recipes.sets.made_sets import MADE, Drawn, Turn, Wish
 from regard.recipes.sets.solids import fit_in_ball
 
@@ -24,7 +24,7 @@ Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 Missing = Literal["refuse", "drop", "fill"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SetsConfig(SplitConfig):
     """Which sets to read, and how."""
 
@@ -34,11 +34,11 @@ class SetsConfig(SplitConfig):
     path: str | None = None
     task: Made = "solids"  # the synthetic task, if there is no path
     # elements per set in a batch, drawn anew each time; None: all (1,024 of a point cloud)
-    points: int | None = None
+    points: Length | None = None
     # rotate point clouds at random: any, upright (about z), none; None: any for solids, none for files
     turn: Turn | None = None
     # synthetic task: number of sets in the train split; None: new sets at every step
-    sets: int | None = None
+    sets: Size | None = None
     id: str = "set"  # table: the column with the id of the set
     target: str = "target"  # table: the column to predict
     columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
@@ -49,18 +49,6 @@ class SetsConfig(SplitConfig):
     missing: Missing = "refuse"
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        if self.missing not in get_args(Missing):
-            raise RegardError(f"missing must be one of {', '.join(get_args(Missing))}, got {self.missing!r}")
-        check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
-        if self.task not in get_args(Made):
-            near = nearest(self.task, get_args(Made))
-            raise RegardError(
-                f"task must be one of {', '.join(get_args(Made))}, got {self.task!r}"
-                + (f"; did you mean '{near}'?" if near else "")
-            )
-        if self.turn not in (None, *get_args(Turn)):
-            raise RegardError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
         if self.turn is not None and self.path is None and self.task != "solids":
             raise RegardError(f"turn needs point clouds, and the task {self.task} has none; leave turn out")
         if self.sets is not None and self.path is not None:
@@ -77,26 +65,25 @@ class SetsConfig(SplitConfig):
             raise RegardError(f"id and target must be different columns, got '{self.id}' for both")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SetsForm:
     """The features of a set and its target: with the model, all that a prediction needs."""
 
     features: tuple[str, ...]  # names of the numbers of an element
     centre: tuple[float, ...]  # the mean that is subtracted from them
-    scale: tuple[float, ...]  # the standard deviation that they are then divided by
+    scale: tuple[Amount, ...]  # the standard deviation that they are then divided by
     fitted: bool = False  # point clouds: first moved to the origin and shrunk into a ball
     asks: Literal["classes", "numbers", "clusters"] = "classes"
     answers: tuple[str, ...] = ()  # the classes, or the names of the numbers to predict
     target_centre: tuple[float, ...] = ()  # the model predicts numbers as (target − centre) / scale
-    target_scale: tuple[float, ...] = ()
+    target_scale: tuple[Amount, ...] = ()
     each: bool = False  # does every element have a target, not the set?
-    size: int = 1  # the most elements of a set in a batch
+    size: Size = 1  # the most elements of a set in a batch
     fill: tuple[float, ...] | None = (
         None  # what a missing feature becomes; None: missing features are not filled
     )
 
     def __post_init__(self) -> None:
-        check_sizes(self)
         if self.fill is not None and len(self.fill) != len(self.features):
             raise RegardError(f"{len(self.features)} features need as many fillings, got {len(self.fill)}")
         if not len(self.features) == len(self.centre) == len(self.scale):
@@ -106,8 +93,6 @@ class SetsForm:
             )
         if self.asks != "clusters" and not self.answers:
             raise RegardError(f"a model of {self.asks} needs their names, got none")
-        if min((*self.scale, *self.target_scale), default=1) <= 0:
-            raise RegardError(f"no scale may be 0, got {self.scale} and {self.target_scale}")
 
     @property
     def element(self) -> str:
@@ -141,17 +126,17 @@ class SetsForm:
         return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SetsInfo:
     """How many sets there are, their sizes, and their form."""
 
     path: str | None
     task: str | None  # of synthetic sets; None: the sets are from files
-    train: int | None  # sets; None: new sets at every step
-    validation: int
-    test: int = 0
-    smallest: int  # elements of the smallest set
-    largest: int
+    train: Natural | None  # sets; None: new sets at every step
+    validation: Natural
+    test: Natural = 0
+    smallest: Natural  # elements of the smallest set
+    largest: Natural
     form: SetsForm
 
 
