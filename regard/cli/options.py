@@ -128,7 +128,7 @@ def _change(default: Any, given: Mapping[str, Any], program: str) -> Any:
         return override(default, given)
     except RegardError as error:
         words = error.about(error.option and as_option(error.option))
-        raise RegardError(f"{words}; see: {program} --help") from None
+        raise RegardError(f"{words}{' ' if words.endswith('?') else '; '}see: {program} --help") from None
 
 
 def options_of(cls: type[Any]) -> dict[str, Any]:
