@@ -17,7 +17,7 @@ class Facts:
     best: dict[str, float] = field(default_factory=dict)
     best_step: int | None = None
     worse: int = 0  # evaluations since the best
-    looked: float = 0.0  # seconds at the end of the last evaluation
+    last_eval: float = 0.0  # seconds at the end of the last evaluation
     # of a budget in minutes: the plan and the threads, which change only at a checkpoint
     plan: dict[str, Any] | None = None
     threads: int | None = None

@@ -20,7 +20,7 @@ from regard.data.batch import Source
 from regard.errors import RegardError
 from regard.runs.best import LAST, rank
 from regard.runs.environment import environment
-from regard.runs.lock import exclusive_lock
+from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.run import Run
 from regard.runs.trend import advise
 from regard.training import budget
@@ -31,7 +31,6 @@ from regard.training.facts import Facts
 from regard.training.keep_by import find_measure
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
-from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
 from regard.training.saves import Saves
 from regard.training.settle_budget import settle_budget
@@ -79,7 +78,7 @@ def fit(
     patience runs out.
 
     task: a Task, its name, or a function (model, batch) -> mean loss. sample: model -> text, shown and kept
-    after each look at the validation split. notes: what the user should know about the data. stepper: makes what
+    after each evaluation. notes: what the user should know about the data. stepper: makes what
     does a step, where that is more than one batch and its gradients. The best weights are in the run's
     model.safetensors; the model itself ends with the last ones.
     To resume, give a model made as the first time (with the same seed), which is what a run without
@@ -87,10 +86,9 @@ def fit(
     """
     with exclusive_lock(run.state) as lock, Stop() as stop, ExitStack() as after:
         run.sweep()
-        rescue = after.enter_context(Rescue(run, lock))
         after.enter_context(own_threads())
         training = Training(
-            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, rescue
+            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, lock
         )
         try:
             training.prepare(resume, notes)
@@ -120,13 +118,13 @@ class Training:
         observers: Sequence[Any],
         sample: Callable[[nn.Module], str] | None,
         stop: Stop,
-        rescue: Rescue,
+        lock: Lock,
     ) -> None:
         self.run, self.stepper, self.config, self.sample, self.stop = run, stepper, config, sample, stop
-        self.rescue = rescue
+        self.lock = lock
         self.metrics = Metrics(run)
         self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
-        self.saves = Saves(run, rescue, beside=config.save_beside)
+        self.saves = Saves(run, beside=config.save_beside)
         self.checkpoints = self.saves.checkpoints
         self.facts = Facts()
         self.plan: budget.Plan | None = None
@@ -193,22 +191,15 @@ class Training:
     # ── the loop
 
     def go(self) -> Result:
-        try:
-            return self._go()
-        except LostFolder:
-            raise
-        except (OSError, RegardError):
-            self._refuse_lost_folder()  # which may be the reason
-            raise
-
-    def _go(self) -> Result:
         self.stepper.model.train()
         while True:
-            if self._look_due():
-                self._look()
+            if self._eval_due():
+                self._evaluate()
             done = self.facts.step == self.steps
             tired = self.config.patience is not None and self.facts.worse >= self.config.patience
-            self._refuse_lost_folder()
+            if not self.lock.is_ours():
+                self.metrics.given_up = True  # what is there now is not ours
+                raise RegardError(f"{self.run.path} was deleted during the training; start it again")
             if done or tired or self.stop.wished or self._save_due():
                 self._save()
             if done or tired or self.stop.wished:
@@ -270,7 +261,7 @@ class Training:
 
     # ── now and then
 
-    def _look_due(self) -> bool:
+    def _eval_due(self) -> bool:
         """Is it time for an evaluation, and was there none at this step before a stop?"""
         step = self.facts.step
         if step in (0, self.facts.evaluated):
@@ -285,9 +276,9 @@ class Training:
             return step % every == 0
         if self.plan is None or self.timekeeper is None:
             return False
-        return self.timekeeper.look_due(self.plan, self.facts.looked, self._seconds())
+        return self.timekeeper.eval_due(self.plan, self.facts.last_eval, self._seconds())
 
-    def _look(self) -> None:
+    def _evaluate(self) -> None:
         """Evaluate; save and publish a new best. A signal to stop ends it early, and the resumed run
         evaluates instead."""
         self._read()
@@ -299,7 +290,7 @@ class Training:
         except Stopped:
             return
         now = self.facts
-        now.evaluated, now.looked = now.step, self._seconds()
+        now.evaluated, now.last_eval = now.step, self._seconds()
         if not measures:  # no validation split: the last weights are the best
             return
         if self.keep not in (*measures, LAST):
@@ -327,7 +318,7 @@ class Training:
         if now.best_step == now.step:
             self._save()
         if self.timekeeper is not None:
-            self.timekeeper.look = time.perf_counter() - began
+            self.timekeeper.evaluation = time.perf_counter() - began
 
     def _make_plan(self, keeper: Timekeeper) -> None:
         """Turn the minutes that are left into steps, and save the plan."""
@@ -354,7 +345,7 @@ class Training:
                 self.sample(self.stepper.model)
             self.stepper.judge()
             extra = time.perf_counter() - began
-            keeper.expect_looks(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
+            keeper.expect_evaluations(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
         if keeper.stride > 1:
             self.tell("noted", f"evaluations take one of {keeper.stride} validation batches, to spare time")
 
@@ -381,13 +372,6 @@ class Training:
         self.saves.save(self.stepper, self.facts)
         self.saved = time.perf_counter()
         self.tell("saved", self.facts.step)
-
-    def _refuse_lost_folder(self) -> None:
-        """Raise if the folder of the run was deleted; what can be kept is kept beside it."""
-        if self.rescue.lost() is not None:
-            waiting = self.metrics.give_up()
-            self._read()
-            self.rescue.keep(self.facts, self.stepper.tensors, waiting)
 
     def _end(self, reason: Literal["done", "stopped", "patience"]) -> Result:
         self.saves.wait()
