@@ -47,6 +47,7 @@ def test_its_metadata(wheel):
         "einops",
         "filelock",
         "pydantic",
+        "pyarrow",
         "safetensors",
         "tyro",
         "rich",

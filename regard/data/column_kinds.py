@@ -16,6 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from regard.data.array import Array
+from regard.data.dialect import AFTER_DATE, DATES, TIME
 from regard.errors import RegardError
 
 # words of cells that hold nothing, where the other cells are numbers or dates
@@ -50,18 +51,7 @@ GROUP = r"^[+-]?[1-9]\d{0,2}([.,])\d{3}$"
 AFFIX = r"[$€£¥%()]"
 UNIT = r"^[+-]?\d[\d.,]*\s?([A-Za-z°µ]{1,5}|[dD][+-]?\d+)$"
 
-_TIME = r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?(?: ?(?P<p>[AaPp])\.?[Mm]\.?)?"
-_REST = rf"(?:(?:T| +){_TIME}(?: ?(?P<z>Z|[+-]\d{{2}}:?\d{{2}}))?)?$"
-DATES = {  # the parts of a date, and the orders that they may have
-    r"^(?P<a>\d{4})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{1,2})": ("ymd",),
-    r"^(?P<a>\d{1,2})[-/. ](?P<b>\d{1,2})[-/. ](?P<c>\d{4})": ("dmy", "mdy"),
-    r"^(?P<a>\d{1,2})[-/. ](?P<b>\d{1,2})[-/. ](?P<c>\d{2})": ("dmy", "mdy", "ymd"),
-    r"^(?P<a>\d{1,2})(?:st|nd|rd|th|\.)?[-/. ]*(?P<b>[A-Za-z]{3,9})\.?,?[-/. ]*(?P<c>\d{4}|\d{2})": ("dmy",),
-    r"^(?P<a>[A-Za-z]{3,9})\.? +(?P<b>\d{1,2})(?:st|nd|rd|th)?,? +(?P<c>\d{4})": ("mdy",),
-    r"^(?P<a>(?:19|20)\d{2})(?P<b>\d{2})(?P<c>\d{2})": ("ymd",),
-}
 COMPACT = next(reversed(DATES))
-TIME = f"^{_TIME}$"
 
 
 @dataclass(frozen=True)
@@ -188,7 +178,7 @@ class ColumnFinder:
     def _add_dates(self, cells: Any, rows: Array, families: tuple[str, ...] = tuple(DATES)) -> None:
         if self.family is None:
             some = cells.slice(0, 5000)
-            counts = {each: _count(some, each + _REST) for each in families}
+            counts = {each: _count(some, each + AFTER_DATE) for each in families}
             counts |= {TIME: _count(some, TIME)} if len(families) > 1 else {}
             self.family = max(counts, key=lambda each: counts[each])
             if counts[self.family] * 4 < len(some):
@@ -410,13 +400,13 @@ def read_times(column: Any, kind: Kind) -> tuple[Any, bool]:
     missing = _mask(pc.is_null(cells))
     if not (fits | missing).all():
         raise RegardError(f"'{cells[int(np.flatnonzero(~(fits | missing))[0])]}' is no date like the others")
-    zones = pc.struct_field(pc.extract_regex(cells, kind.pattern + _REST), "z")
+    zones = pc.struct_field(pc.extract_regex(cells, kind.pattern + AFTER_DATE), "z")
     return pa.array(moments, pa.timestamp("us"), mask=missing), bool(pc.any(pc.not_equal(zones, "")).as_py())
 
 
 def read_dates(cells: Any, family: str, order: str) -> tuple[Array, Array]:
     """Microseconds since 1970 of cells in one order, and which cells are dates in it.   n, n"""
-    parts = _parts(cells, family + _REST)
+    parts = _parts(cells, family + AFTER_DATE)
     fits = parts.pop("fits").astype(bool)
     named = dict(zip(order, (parts["a"], parts["b"], parts["c"]), strict=True))
     years, months, days = named["y"], named["m"], named["d"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from regard.data.column_kinds import DATES
+from regard.config import Rare
 from regard.errors import RegardError
 
 SAMPLE = 1 << 18  # characters that decide about marks and quotes
@@ -37,6 +37,18 @@ REFUSED = (  # what a file begins with, and what then to do
     (b"version https://git-lfs", "a pointer to a file of Git LFS; get the file itself with git lfs pull"),
     (b"{\\rtf", "a document; save the table as CSV first"),
 )
+_CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?(?: ?(?P<p>[AaPp])\.?[Mm]\.?)?"
+AFTER_DATE = rf"(?:(?:T| +){_CLOCK}(?: ?(?P<z>Z|[+-]\d{{2}}:?\d{{2}}))?)?$"
+DATES = {  # the parts of a date, and the orders that they may have
+    r"^(?P<a>\d{4})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{1,2})": ("ymd",),
+    r"^(?P<a>\d{1,2})[-/. ](?P<b>\d{1,2})[-/. ](?P<c>\d{4})": ("dmy", "mdy"),
+    r"^(?P<a>\d{1,2})[-/. ](?P<b>\d{1,2})[-/. ](?P<c>\d{2})": ("dmy", "mdy", "ymd"),
+    r"^(?P<a>\d{1,2})(?:st|nd|rd|th|\.)?[-/. ]*(?P<b>[A-Za-z]{3,9})\.?,?[-/. ]*(?P<c>\d{4}|\d{2})": ("dmy",),
+    r"^(?P<a>[A-Za-z]{3,9})\.? +(?P<b>\d{1,2})(?:st|nd|rd|th)?,? +(?P<c>\d{4})": ("mdy",),
+    r"^(?P<a>(?:19|20)\d{2})(?P<b>\d{2})(?P<c>\d{2})": ("ymd",),
+}
+TIME = f"^{_CLOCK}$"
+
 NUMBER = re.compile(r"[+-]?[$€£]?(?:\d[\d.,'\u00a0 ]*|\.\d+)(?:[eE][+-]?\d+)?\s?[%€$£]?")
 DATE = [re.compile(each) for each in DATES]
 ODD = re.compile(
@@ -49,19 +61,19 @@ class TableConfig:
     """How tables are read: the part of the data settings that all kinds with tables share. None: found from the file"""
 
     # the mark between the cells of a table: , ; | tab or space; None: found from the file
-    separator: str | None = None
+    separator: Rare[str | None] = None
     # the mark around cells that hold the separator: ", ' or none; None: found from the file
-    quote: str | None = None
+    quote: Rare[str | None] = None
     # does the first line of a table hold the names of its columns? None: found from the file
-    header: bool | None = None
+    header: Rare[bool | None] = None
     # of a table, such as utf-8 or windows-1252; None: found from the file
-    encoding: str | None = None
+    encoding: Rare[str | None] = None
     # the decimal mark of numbers in a table; None: found from each column
-    decimal: Literal["point", "comma"] | None = None
+    decimal: Rare[Literal["point", "comma"] | None] = None
     # what comes first in dates such as 01/02/2024; None: found from each column
-    dates: Literal["day", "month", "year"] | None = None
+    dates: Rare[Literal["day", "month", "year"] | None] = None
     # words of cells that are missing in any column of a table, such as NA,-999; None: NA, ? and the like among numbers
-    nulls: tuple[str, ...] | None = None
+    nulls: Rare[tuple[str, ...] | None] = None
 
 
 DEFAULTS = TableConfig()
