@@ -9,6 +9,7 @@ from itertools import pairwise
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from regard.data.byte_pairs import BytePairs
 from regard.data.characters import Bytes, Characters, find_characters
 from regard.data.progress import Note
 from regard.data.safe_split import cuts
@@ -86,7 +87,7 @@ def _learn_bpe(texts: Iterable[str], size: int) -> Tokenizer:
         vocab_size=size, min_frequency=2, show_progress=False, initial_alphabet=level.alphabet()
     )
     inner.train_from_iterator(_chunks(texts), trainer)
-    return Tokenizer(inner)
+    return BytePairs(inner)
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[str]:

@@ -241,7 +241,8 @@ def load(path: files.PathLike) -> Tokenizer:
 
 def from_json(data: Any) -> Tokenizer:
     """The inverse of `to_json`. What was not made here is tried in a process of its own first."""
-    from regard.data.characters import Bytes, Characters  # here: they build on this file
+    from regard.data.byte_pairs import BytePairs  # here: they build on this file
+    from regard.data.characters import Bytes, Characters
     from regard.data.words import Words
 
     if not isinstance(data, dict) or not isinstance(data.get("model"), dict):
@@ -255,7 +256,8 @@ def from_json(data: Any) -> Tokenizer:
     known = without_frame(data)
     check_tokenizer(known)
     with calm("read it"):
-        return Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(known)), data.get(FRAMED))
+        inner = tokenizers.Tokenizer.from_str(json.dumps(known))
+        return (BytePairs if BytePairs.fits(data) else Tokenizer)(inner, data.get(FRAMED))
 
 
 def without_frame(data: dict[str, Any]) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def test_counting_forgets_the_rare_when_there_are_too_many(monkeypatch):
 # ── subwords ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ODD = "ab '’_1.!\n\t\r\u3000\x1c\x85é"
+ODD = "ab '’_1.!-\n\t\r\u3000\x1c\x85é"
 
 
 @kinds
@@ -242,6 +242,37 @@ def test_the_package_gives_the_same_ids(kind, text):
     found = tokenizer.encode(text).tolist()
     assert package.encode(text).ids == found
     assert package.decode(found) == tokenizer.decode(found) == text
+
+
+@pytest.fixture(scope="module")
+def greedy():
+    """It has joined whatever may be joined, so that a border in the wrong place is seen."""
+    draw = np.random.default_rng(0).choice
+    pieces = "".join(draw(["'s", "'ll", "a", "'", " ", "."], 10_000))
+    return learn("bpe", ["".join(draw(list(ODD), 20_000)) + pieces], 2000)
+
+
+@settings(max_examples=100)
+@given(
+    text=texts | st.text(ODD, min_size=20, max_size=200) | st.text("'sld .re\x1c", min_size=20, max_size=200)
+)
+def test_encoding_each_piece_once_changes_nothing(learned, greedy, text):
+    for tokenizer in (learned["bpe"], greedy):
+        for each in (text, STORY + text):
+            if each:
+                assert tokenizer._encode_pieces(each).tolist() == tokenizer._inner.encode(each).ids
+
+
+@pytest.mark.parametrize("wrong", ["'", "\u3000", " "])
+def test_a_border_in_the_wrong_place_is_caught(greedy, monkeypatch, wrong):
+    """Cutting before an apostrophe is right, after one or beside odd spaces is not."""
+    text = "".join(np.random.default_rng(1).choice(list(ODD), 3000))
+    expected = greedy._inner.encode(text).ids
+    assert greedy._encode_pieces(text).tolist() == expected
+    cut_after = [place + 1 for place, sign in enumerate(text) if sign == wrong]
+    borders = np.unique([0, *cut_after, len(text)])
+    monkeypatch.setattr("regard.data.byte_pairs.find_pieces", lambda text: borders)
+    assert greedy._encode_pieces(text).tolist() != expected
 
 
 def test_cutting_changes_nothing(learned, monkeypatch):
