@@ -69,8 +69,8 @@ def run_recipe(path: str, options: dict[str, Any]) -> dict[str, Any]:
         run = train(
             "graphs", data=path, out=Path(folder) / "run", options=options, observers=[], report=False
         )
-        looks = [event for event in run.metrics() if event["event"] == "validation"]
-        kept = max(looks, key=lambda look: rank(look, "accuracy"))
+        evaluations = [event for event in run.metrics() if event["event"] == "validation"]
+        kept = max(evaluations, key=lambda each: rank(each, "accuracy"))
         assert run.config.test is not None
         return {
             "test": run.config.test["accuracy"],
@@ -207,7 +207,7 @@ class GIN(nn.Module):
         return out
 
 
-def run_gin(path: str, steps: int, seed: int, looks: int = 40) -> dict[str, Any]:
+def run_gin(path: str, steps: int, seed: int, evaluations: int = 40) -> dict[str, Any]:
     """GIN on the batches that ours gets, with the labels of nodes as its features."""
     graphs = prepare_graphs(GraphsConfig(path=path, features="given", scale="none"), seed=seed)
     source = graphs.source(32, seed)
@@ -224,7 +224,7 @@ def run_gin(path: str, steps: int, seed: int, looks: int = 40) -> dict[str, Any]
             model(batch["x"], batch["edges"], batch["of"], batch["graphs"]), batch.target
         ).backward()
         optimiser.step()
-        if step % max(5, steps // looks) and step != steps:
+        if step % max(5, steps // evaluations) and step != steps:
             continue
         model.eval()
         measures = judge(model, source.of("validation"))

@@ -25,7 +25,7 @@ import regard
 from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.recipes.images.dataset import Images, ImagesConfig, prepare
 from regard.runs.locations import cache_folder
-from regard.training.budget import LOOKS, SHARE
+from regard.training.budget import EVALUATIONS, SHARE
 from regard.training.progress import Observer
 
 TIMED = 12  # steps from which the number of steps is computed
@@ -92,10 +92,10 @@ def train_ours(kind: str, data: str, seconds: float, seed: int) -> tuple[float, 
         )  # fmt: skip
         step = statistics.median(np.diff(timed.times))
         images, batch = run.config.corpus, run.config.train["batch"]
-        look = step * images["validation"] / batch / 3  # forward only
-        looks = max(1, min(LOOKS, int(SHARE * seconds / look)))
-        steps = round((seconds - looks * look) / step)
-        options["train.evaluate_every"] = math.ceil(steps / looks)
+        evaluation = step * images["validation"] / batch / 3  # forward only
+        evaluations = max(1, min(EVALUATIONS, int(SHARE * seconds / evaluation)))
+        steps = round((seconds - evaluations * evaluation) / step)
+        options["train.evaluate_every"] = math.ceil(steps / evaluations)
         began = time.process_time()
         run = regard.train(
             "images", data=data, out=f"{folder}/b", steps=steps, options=options, observers=[],

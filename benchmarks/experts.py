@@ -116,14 +116,14 @@ def run_contest(name: str, seed: int, asked: argparse.Namespace) -> dict[str, An
         how = {"steps": asked.steps} if asked.minutes is None else {"minutes": asked.minutes}
         run = regard.train("text", data=asked.data, out=out, options=options, report=False, **how)
     events = list(run.metrics())
-    looks = [event for event in events if event["event"] == "validation"]
+    evaluations = [event for event in events if event["event"] == "validation"]
     steps = [event for event in events if event["event"] == "step"]
     model = regard.load(run.path)
     return {
         "name": name,
         "budget": budget,
-        "loss": min(each["loss"] for each in looks),
-        "busiest": looks[-1].get("busiest expert"),
+        "loss": min(each["loss"] for each in evaluations),
+        "busiest": evaluations[-1].get("busiest expert"),
         "steps": steps[-1]["step"],
         "finished": run.config.steps is None or steps[-1]["step"] >= run.config.steps,
         "speed": statistics.median(

@@ -76,11 +76,11 @@ def struck(path: Path) -> str:
         return "as a file was written"
     latest = (run.state / "latest.json").read_text() if (run.state / "latest.json").exists() else ""
     folders = [each for each in run.state.glob("[0-9]*") if f'"step": {each.name},' not in latest]
-    return "between files of a checkpoint" if folders else "in a step, a look or the start"
+    return "between files of a checkpoint" if folders else "in a step, an evaluation or the start"
 
 
 def outcome(path: Path) -> tuple[list[tuple[str, int, float]], bytes]:
-    """Everything that must be the same: losses of steps and of looks, and the published model."""
+    """Everything that must be the same: losses of steps and of evaluations, and the published model."""
     run = Run.open(path)
     return [
         (each["event"], each["step"], each["loss"]) for each in run.metrics()

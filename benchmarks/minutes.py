@@ -77,11 +77,11 @@ def train(recipe: str, minutes: float, folder: Path) -> list[object]:
     whole = time.perf_counter() - began
     run = Run.open(folder)
     events = list(run.metrics())
-    looks = [event for event in events if event["event"] == "validation"]
+    evaluations = [event for event in events if event["event"] == "validation"]
     trained = max(event["seconds"] for event in events if "seconds" in event)
     threads = next((line for line in done.stdout.splitlines() if "a step (" in line), "")
     shares = [f"{seconds / 60 / minutes:.2f}" for seconds in (trained, whole)]
-    return [*shares, run.config.steps, len(looks), threads.removeprefix("note: ").partition(";")[0]]
+    return [*shares, run.config.steps, len(evaluations), threads.removeprefix("note: ").partition(";")[0]]
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from regard.look.plot import smooth
 from regard.look.private import PERSONAL
-from regard.runs.best import best_look
+from regard.runs.best import best_evaluation
 from regard.runs.load import build
 from regard.runs.run import Run
 
@@ -68,9 +68,9 @@ def read_run(path: str | os.PathLike[str]) -> ComparedRun:
         settings = _settings(run, events)
     except (ValueError, OSError) as error:
         return ComparedRun(path=where, error=" ".join(str(error).split()))
-    looks = [event for event in events if event.get("event") == "validation"]
+    evaluations = [event for event in events if event.get("event") == "validation"]
     steps = [event for event in events if event.get("event") == "step"]
-    best = best_look(looks, run.config.keep)
+    best = best_evaluation(evaluations, run.config.keep)
     return ComparedRun(
         path=where,
         run=run,
@@ -78,7 +78,7 @@ def read_run(path: str | os.PathLike[str]) -> ComparedRun:
         settings=settings,
         outcome=_outcome(run, events, best),
         training=_thinned(_smoothed(steps)),
-        validation=_thinned([_point(event) for event in looks]),
+        validation=_thinned([_point(event) for event in evaluations]),
         best=None if best is None else _point(best),
     )
 

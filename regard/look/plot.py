@@ -19,7 +19,7 @@ from torch import Tensor
 from regard import files
 from regard.errors import RegardError
 from regard.look import measure
-from regard.runs.best import LAST, best_look, say_best
+from regard.runs.best import LAST, best_evaluation, say_best
 from regard.runs.figures import say_percent
 from regard.runs.run import Run
 
@@ -44,7 +44,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str, keep: str | No
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     steps = [event for event in events if event["event"] == "step"]
-    looks = [event for event in events if event["event"] == "validation"]
+    evaluations = [event for event in events if event["event"] == "validation"]
     figure, axis = pyplot.subplots(figsize=(7, 4), layout="constrained")
     if steps:
         at, losses = columns(steps)
@@ -57,11 +57,11 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str, keep: str | No
             label="training, each step",
         )
         axis.plot(at, smooth(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
-    best = best_look(looks, keep)
+    best = best_evaluation(evaluations, keep)
     if best is not None:
         which = "last" if keep == LAST else "best"
         said = f"validation, {which} {say_best(best, keep)} at step {best['step']:,}"
-        axis.plot(*columns(looks), "o-", color=VALIDATION, markersize=4, linewidth=1.6, label=said)
+        axis.plot(*columns(evaluations), "o-", color=VALIDATION, markersize=4, linewidth=1.6, label=said)
         axis.plot(
             [best["step"]],
             [best["loss"]],
@@ -77,7 +77,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str, keep: str | No
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.3)
-    if steps or looks:
+    if steps or evaluations:
         axis.legend(frameon=False)
     return _rendered(figure, "png")
 

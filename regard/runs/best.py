@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.runs.figures import say_measure
 
-Look = Mapping[str, Any]  # the measures of an evaluation
+Evaluation = Mapping[str, Any]  # the measures of an evaluation
 # measures of which more is better; of all others less is
 RISING = frozenset({"accuracy", "exact", "BLEU", "chrF", "R²", "elbo", "return"})
 # in place of a measure: the last weights are kept, because evaluations of one run cannot be compared
@@ -28,22 +28,22 @@ def main_measure(measures: Iterable[str], keep: str | None, *, classes: bool) ->
     return "loss"
 
 
-def rank(measures: Look, by: str) -> tuple[float, float]:
+def rank(measures: Evaluation, by: str) -> tuple[float, float]:
     """The larger, the better: by this measure, and by the loss where it is equal."""
     value = float(measures[by])
     return (value if by in RISING else -value, -float(measures["loss"]))
 
 
-def best_look(looks: Sequence[Look], by: str | None) -> Look | None:
+def best_evaluation(evaluations: Sequence[Evaluation], by: str | None) -> Evaluation | None:
     """The first of the best evaluations. by: the measure that decides; None: the loss"""
-    if not looks:
+    if not evaluations:
         return None
     if by == LAST:
-        return looks[-1]
-    return max(looks, key=lambda look: rank(look, by or "loss"))
+        return evaluations[-1]
+    return max(evaluations, key=lambda each: rank(each, by or "loss"))
 
 
-def say_best(look: Look, by: str | None) -> str:
+def say_best(evaluation: Evaluation, by: str | None) -> str:
     """The measure that decided, in words."""
-    name = "loss" if by is None or by not in look else by
-    return say_measure(name, float(look[name]))
+    name = "loss" if by is None or by not in evaluation else by
+    return say_measure(name, float(evaluation[name]))

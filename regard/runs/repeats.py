@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from regard import files
 from regard.errors import RegardError
-from regard.runs.best import best_look
+from regard.runs.best import best_evaluation
 from regard.runs.environment import _version
 from regard.runs.figures import say_value
 from regard.runs.folder_of_runs import FILE, is_folder_of_runs
@@ -164,9 +164,9 @@ def say_spread(measure: str, found: Mapping[str, Any]) -> str:
 def figures_of(run: Run) -> Figures:
     """Measures of a finished run, with the numbers of their examples."""
     events = run.metrics()
-    looks = [event for event in events if event["event"] == "validation"]
+    evaluations = [event for event in events if event["event"] == "validation"]
     tests = [event for event in events if event["event"] == "test"]
-    best = best_look(looks, run.config.keep)
+    best = best_evaluation(evaluations, run.config.keep)
     steps = [event for event in events if event["event"] == "step"]
     return {
         "test": _measures(tests[-1]) if tests else {},

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
 
-from regard.runs.best import LAST, Look, best_look
+from regard.runs.best import LAST, Evaluation, best_evaluation
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
 
@@ -25,9 +25,9 @@ Trend = Literal["overfitted", "still falling"]
 def advise(run: Run) -> str | None:
     """What the history of a run says about the next one, in a sentence or two; None: nothing that is sure."""
     events, keep, train = run.metrics(), run.config.keep, run.config.train or {}
-    trend, looks = read_trend(events, keep), _looks(events, keep)
+    trend, evaluations = read_trend(events, keep), _evaluations(events, keep)
     if trend == "overfitted":
-        best, last = best_look(looks, keep), looks[-1]
+        best, last = best_evaluation(evaluations, keep), evaluations[-1]
         assert best is not None
         in_time = "" if train.get("patience") else f"; --train.patience {FEW} stops in time"
         return (
@@ -35,14 +35,14 @@ def advise(run: Run) -> str | None:
             f"loss rose from {say_loss(best['loss'])} to {say_loss(last['loss'])}, while the training loss "
             f"fell. More data or a smaller model would help{in_time}."
         )
-    if trend == "still falling" and looks[-1]["step"] == run.config.steps:
+    if trend == "still falling" and evaluations[-1]["step"] == run.config.steps:
         if train.get("steps") is None and train.get("minutes") is not None:
             option = f"--train.minutes {LONGER * train['minutes']:g}"
         else:
-            option = f"--train.steps {LONGER * looks[-1]['step']}"
+            option = f"--train.steps {LONGER * evaluations[-1]['step']}"
         return (
-            f"The validation loss was still falling at the end (from {say_loss(looks[-2]['loss'])} to "
-            f"{say_loss(looks[-1]['loss'])}): a longer training will help, the same command with {option}."
+            f"The validation loss was still falling at the end (from {say_loss(evaluations[-2]['loss'])} to "
+            f"{say_loss(evaluations[-1]['loss'])}): a longer training will help, the same command with {option}."
         )
     return None
 
@@ -53,37 +53,39 @@ def read_trend(events: Events, keep: str | None) -> Trend | None:
     overfitted     the last evaluations are all clearly worse than the best, while the training loss fell
     still falling  each of the last evaluations was the best so far
     """
-    looks = _looks(events, keep)
-    if keep == LAST or len(looks) < FEWEST:  # of LAST evaluations cannot be compared
+    evaluations = _evaluations(events, keep)
+    if keep == LAST or len(evaluations) < FEWEST:  # of LAST evaluations cannot be compared
         return None
-    if _overfitted(events, looks, keep):
+    if _overfitted(events, evaluations, keep):
         return "overfitted"
-    if _still_falling(looks, keep):
+    if _still_falling(evaluations, keep):
         return "still falling"
     return None
 
 
-def _looks(events: Events, keep: str | None) -> list[Look]:
+def _evaluations(events: Events, keep: str | None) -> list[Evaluation]:
     """The evaluations whose measures are numbers, in order."""
     needed = {"loss"} if keep in (None, LAST) else {"loss", keep}
     found = [event for event in events if event["event"] == "validation"]
-    return [look for look in found if all(_is_number(look.get(name)) for name in needed)]
+    return [each for each in found if all(_is_number(each.get(name)) for name in needed)]
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _overfitted(events: Events, looks: Sequence[Look], keep: str | None) -> bool:
-    best = best_look(looks, keep)
+def _overfitted(events: Events, evaluations: Sequence[Evaluation], keep: str | None) -> bool:
+    best = best_evaluation(evaluations, keep)
     assert best is not None
-    last = looks[-max(FEW, len(looks) // 4) :]
-    clearly = max(CLEARLY_WORSE * abs(best["loss"]), BEYOND_NOISE * _noise([look["loss"] for look in looks]))
-    if min(look["loss"] for look in last) - best["loss"] < clearly:
+    last = evaluations[-max(FEW, len(evaluations) // 4) :]
+    clearly = max(
+        CLEARLY_WORSE * abs(best["loss"]), BEYOND_NOISE * _noise([each["loss"] for each in evaluations])
+    )
+    if min(each["loss"] for each in last) - best["loss"] < clearly:
         return False
-    if "accuracy" in best and max(look.get("accuracy", 0.0) for look in last) >= best["accuracy"]:
+    if "accuracy" in best and max(each.get("accuracy", 0.0) for each in last) >= best["accuracy"]:
         return False
-    return _training_loss_fell(events, best["step"], looks[-1]["step"])
+    return _training_loss_fell(events, best["step"], evaluations[-1]["step"])
 
 
 def _noise(losses: Sequence[float]) -> float:
@@ -102,8 +104,8 @@ def _training_loss_fell(events: Events, best: int, last: int) -> bool:
     return bool(then and now) and fmean(now) < fmean(then)
 
 
-def _still_falling(looks: Sequence[Look], keep: str | None) -> bool:
-    losses = [look["loss"] for look in looks]
+def _still_falling(evaluations: Sequence[Evaluation], keep: str | None) -> bool:
+    losses = [each["loss"] for each in evaluations]
     each_was_lowest = all(losses[k] < min(losses[:k]) for k in range(len(losses) - FEW, len(losses)))
     fell = losses[-2] - losses[-1] >= STILL_FALLING * abs(losses[-2])
-    return each_was_lowest and fell and best_look(looks, keep) is looks[-1]
+    return each_was_lowest and fell and best_evaluation(evaluations, keep) is evaluations[-1]

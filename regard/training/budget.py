@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-LOOKS = 10  # evaluations in a run, if time allows
+EVALUATIONS = 10  # in a run, if time allows
 APART = 10  # fewest steps between two evaluations, if the budget is in steps
 SHARE = 0.25  # largest share of the time for evaluations
 FEWEST = 8  # batches of the validation split in an evaluation, if only a part of them is evaluated
@@ -21,10 +21,10 @@ class Plan:
     """
 
     steps: int
-    evaluate_every: int | None = None  # steps between two evaluations; None: `looks` decides
+    evaluate_every: int | None = None  # steps between two evaluations; None: `evaluations` decides
     since: int = 0
     share: float = 0.0
-    looks: int = LOOKS  # evaluations in the whole time, evenly apart, where `evaluate_every` is None
+    evaluations: int = EVALUATIONS  # in the whole time, evenly apart, where `evaluate_every` is None
     stride: int = 1  # every so many batches of the validation split are evaluated
 
     def share_done(self, step: int) -> float:
@@ -37,7 +37,7 @@ class Plan:
 def by_steps(steps: int, evaluate_every: int | None) -> Plan:
     """The plan of a budget in steps. It never changes."""
     if evaluate_every is None:
-        evaluate_every = max(APART, math.ceil(steps / LOOKS))
+        evaluate_every = max(APART, math.ceil(steps / EVALUATIONS))
     return Plan(steps, evaluate_every)
 
 
@@ -47,23 +47,23 @@ def by_time(
     done: int,
     *,
     step: float,
-    look: float,
+    evaluation: float,
     decay: float,
     evaluate_every: int | None = None,
     old: Plan | None = None,
 ) -> Plan:
     """The plan of a budget in seconds, of which `spent` have passed after `done` steps, where a step takes
-    `step` seconds and an evaluation `look`. old: the plan before this one
+    `step` seconds, an evaluation `evaluation`. old: the plan before this one
 
     Until the learning rate begins to fall, the share that is done is that of the time. From then on it is the
     one of the plan before, so that the learning rate never jumps.
     """
-    looks = count_looks(budget, look)
+    evaluations = count_evaluations(budget, evaluation)
     left = budget - spent
     if evaluate_every is None:
-        more = (left - looks_left(spent, budget, looks) * look) / step
+        more = (left - evaluations_left(spent, budget, evaluations) * evaluation) / step
     else:
-        more = (left - look) / (step + look / evaluate_every)
+        more = (left - evaluation) / (step + evaluation / evaluate_every)
     share = 0.0 if old is None else old.share_done(done)
     if share <= 1 - decay:
         share = min(spent / budget, 1 - decay)
@@ -71,26 +71,26 @@ def by_time(
     if old is not None:
         least = min(least, old.steps - done)  # or a run without time would be given more steps at each plan
     steps = done + max(1, int(more), least)
-    return Plan(steps, evaluate_every, done, share, looks, 1 if old is None else old.stride)
+    return Plan(steps, evaluate_every, done, share, evaluations, 1 if old is None else old.stride)
 
 
-def count_looks(budget: float, look: float) -> int:
-    """Evaluations in `budget` seconds: `LOOKS`, or what fits into its share of the time, but one at least."""
-    if look <= 0:
-        return LOOKS
-    return max(1, min(LOOKS, int(SHARE * budget / look)))
+def count_evaluations(budget: float, evaluation: float) -> int:
+    """Evaluations in `budget` seconds: `EVALUATIONS`, or what fits into its share of the time, but one at least."""
+    if evaluation <= 0:
+        return EVALUATIONS
+    return max(1, min(EVALUATIONS, int(SHARE * budget / evaluation)))
 
 
 def find_stride(budget: float, *, whole: float, extra: float, batches: int) -> int:
-    """The stride with which `LOOKS` evaluations fit into their share of the time, if at least `FEWEST` batches
+    """The stride with which `EVALUATIONS` evaluations fit into their share of the time, if at least `FEWEST` batches
     are evaluated then. whole: seconds for all batches, extra: for what else an evaluation does"""
-    room = SHARE * budget / LOOKS - extra
+    room = SHARE * budget / EVALUATIONS - extra
     if whole <= room or batches < 2 * FEWEST:
         return 1
     largest = batches // FEWEST
     return largest if room <= 0 else min(largest, math.ceil(whole / room))
 
 
-def looks_left(spent: float, budget: float, looks: int) -> int:
+def evaluations_left(spent: float, budget: float, evaluations: int) -> int:
     """Evaluations still to come after `spent` seconds, the one at the end included."""
-    return max(1, looks - int(spent / budget * looks))
+    return max(1, evaluations - int(spent / budget * evaluations))

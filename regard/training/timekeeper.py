@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from regard.training.budget import Plan, by_time, find_stride, looks_left
+from regard.training.budget import Plan, by_time, evaluations_left, find_stride
 from regard.training.config import TrainConfig
 from regard.training.step import Stepper
 from regard.training.threads import ThreadTrial, use_threads
@@ -27,7 +27,7 @@ class Timekeeper:
     def __init__(self, config: TrainConfig, device: torch.device) -> None:
         assert config.minutes is not None
         self.config, self.budget = config, 60 * config.minutes
-        self.look, self.save = 0.0, 0.0  # of an evaluation, of a checkpoint
+        self.evaluation, self.save = 0.0, 0.0  # of an evaluation, of a checkpoint
         self.stride = 1  # of the batches of an evaluation
         self.total, self.count = 0.0, 0.0  # of recent steps
         self.planned: float | None = None  # seconds of a step that the plan counts on
@@ -96,11 +96,11 @@ class Timekeeper:
         self.trial, self.tried = ThreadTrial(self.choices), 0.0
         return True
 
-    def expect_looks(self, extra: float, whole: float, batches: int) -> None:
+    def expect_evaluations(self, extra: float, whole: float, batches: int) -> None:
         """What an evaluation will take: `whole` seconds for all batches, and `extra` for what else it does."""
         if self.config.evaluate_every is None:
             self.stride = find_stride(self.budget, whole=whole, extra=extra, batches=batches)
-        self.look = extra + whole / self.stride
+        self.evaluation = extra + whole / self.stride
 
     def decide(self, step: int, seconds: float, old: Plan | None) -> Plan:
         """Choose threads if they were tried, and make a plan."""
@@ -116,26 +116,26 @@ class Timekeeper:
             seconds,
             step,
             step=self.pace,
-            look=self.look,
+            evaluation=self.evaluation,
             decay=self.config.decay,
             evaluate_every=self.config.evaluate_every,
             old=old,
         )
         return replace(plan, stride=self.stride) if old is None else plan
 
-    def look_due(self, plan: Plan, looked: float, seconds: float) -> bool:
-        """Has the time for another evaluation come? looked: when the last one ended"""
-        each = self.budget / plan.looks
-        return int(seconds / each) > int(looked / each)
+    def eval_due(self, plan: Plan, last_eval: float, seconds: float) -> bool:
+        """Has the time for another evaluation come? last_eval: when the last one ended"""
+        each = self.budget / plan.evaluations
+        return int(seconds / each) > int(last_eval / each)
 
     def _end(self, plan: Plan, step: int, seconds: float) -> float:
         """When the plan would end, at the pace of late."""
         left = plan.steps - step
         if plan.evaluate_every is None:
-            looks = looks_left(seconds, self.budget, plan.looks)
+            evaluations = evaluations_left(seconds, self.budget, plan.evaluations)
         else:
-            looks = math.ceil(left / plan.evaluate_every)
-        return seconds + left * self.pace + looks * self.look
+            evaluations = math.ceil(left / plan.evaluate_every)
+        return seconds + left * self.pace + evaluations * self.evaluation
 
 
 def time_evaluation(stepper: Stepper, limit: float) -> tuple[float, int]:

@@ -43,8 +43,8 @@ class Tiny(nn.Module):
 class Pairs:
     """Every second token repeats the one before it: half of them can be known."""
 
-    def __init__(self, rows=4, looks=2, seed=0):
-        self.rows, self.looks, self.seed = rows, looks, seed
+    def __init__(self, rows=4, evaluations=2, seed=0):
+        self.rows, self.evaluations, self.seed = rows, evaluations, seed
 
     def batch(self, step):
         tokens = torch.from_numpy(generator(self.seed, step).integers(0, VOCAB, (self.rows, 10)))
@@ -52,7 +52,7 @@ class Pairs:
         return Batch({"tokens": tokens[:, :-1]}, tokens[:, 1:])
 
     def validation(self):
-        return (self.batch(10**6 + i) for i in range(self.looks))
+        return (self.batch(10**6 + i) for i in range(self.evaluations))
 
 
 class At:

@@ -158,7 +158,7 @@ def seen(path):
     )
     return {
         "losses": losses(run),
-        "looks": losses(run, "validation"),
+        "evaluations": losses(run, "validation"),
         "model": model,
         "step": latest.get("step"),
         "folders": sorted(each.name for each in run.state.iterdir() if each.is_dir()),
@@ -171,7 +171,7 @@ def main(folder):
     found = {}
     whole, killed, stopped = folder / "whole", folder / "killed", folder / "stopped"
     found["whole"] = {"codes": [attempt(whole)], **seen(whole)}
-    # checksums.json, environment.json, the copy of config.json, config.json, and all four again once the steps are
+    # manifest.json, environment.json, the copy of config.json, config.json, and all four again once the steps are
     # known; model, optimiser, average, state.json, latest.json of step 3, then what is published
     kills = [
         ("replace", 1),

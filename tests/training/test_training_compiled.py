@@ -9,7 +9,7 @@ from tests.training.cases import VOCAB, Tiny, losses, tiny, train
 
 
 def test_compiled_learns_the_same_and_is_undone(tmp_path):
-    """With the real compiler: slow the first time on a machine, and from its cache later. Looks and samples are not
+    """With the real compiler: slow the first time on a machine, and from its cache later. Evaluations and samples are not
     compiled, so there is one graph."""
     from torch._dynamo.utils import counters
 

@@ -30,12 +30,12 @@ def seen(tmp_path_factory):
 def test_every_step_is_there_once(seen):
     assert seen["whole"]["codes"] == [0]
     assert [step for step, _ in seen["whole"]["losses"]] == list(range(1, 25))
-    assert [step for step, _ in seen["whole"]["looks"]] == [8, 16, 24]
+    assert [step for step, _ in seen["whole"]["evaluations"]] == [8, 16, 24]
 
 
-@pytest.mark.parametrize("what", ["losses", "looks", "model", "step", "folders"])
+@pytest.mark.parametrize("what", ["losses", "evaluations", "model", "step", "folders"])
 def test_kills_change_nothing(seen, what):
-    """Killed as config.json, the checkpoint and the published model were written, between steps, and after a look."""
+    """Killed as config.json, the checkpoint and the published model were written, between steps and after an evaluation."""
     assert seen["killed"]["codes"] == [-9] * 9 + [0]
     assert seen["killed"][what] == seen["whole"][what]
 
@@ -47,7 +47,7 @@ def test_ctrl_c_saves_and_stops(seen):
     assert stopped["model"]  # nothing was judged yet, so the last weights are published
 
 
-@pytest.mark.parametrize("what", ["losses", "looks", "model", "step"])
+@pytest.mark.parametrize("what", ["losses", "evaluations", "model", "step"])
 def test_stops_change_nothing(seen, what):
     """Stopped by SIGINT, resumed and stopped by SIGTERM, resumed: each ended cleanly."""
     assert seen["resumed"]["codes"] == [0, 0, 0]
@@ -61,7 +61,7 @@ def test_a_terminal_that_is_closed_saves_as_ctrl_c_does(seen, how):
     assert resumed["codes"] == [0, 0]
     assert 0 < stopped["step"] == len(stopped["losses"]) < 24 and stopped["model"]
     assert stopped["losses"] == seen["whole"]["losses"][: stopped["step"]]
-    for what in ("losses", "looks", "model", "step"):
+    for what in ("losses", "evaluations", "model", "step"):
         assert resumed[what] == seen["whole"][what]
 
 

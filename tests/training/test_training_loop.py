@@ -43,7 +43,7 @@ def test_it_learns_and_says_so(tmp_path):
     assert result.best["loss"] < 1.6 < math.log(VOCAB) and result.best["accuracy"] > 0.5
     assert [step for step, _ in losses(run)] == list(range(1, 61))
     assert set(os.listdir(run.path)) == {
-        "checksums.json",
+        "manifest.json",
         "config.json",
         "environment.json",
         "metrics.jsonl",
@@ -85,6 +85,7 @@ def test_the_same_seed_gives_the_same_losses_whatever_is_watched(tmp_path):
         {"optimiser": "sgd"},
         {"accumulate": 2},
         {"recompute": True},
+        {"save_beside": True, "save_every": 2},
         {"precision": "bfloat16"},
     ],
 )
@@ -103,8 +104,8 @@ def test_stopped_and_resumed_is_the_same(tmp_path, options):
     assert whole.model_file.read_bytes() == again.model_file.read_bytes()
 
 
-def test_a_stop_during_a_look_repeats_the_look(tmp_path):
-    """The look is cut short, the step is saved, and the resumed run looks first."""
+def test_a_stop_during_an_evaluation_repeats_it(tmp_path):
+    """The evaluation is cut short, the step is saved, and the resumed run evaluates first."""
 
     class Interrupted(Pairs):
         def validation(self):
@@ -114,9 +115,9 @@ def test_a_stop_during_a_look_repeats_the_look(tmp_path):
                     self.armed = False
                 yield batch
 
-    source = Interrupted(looks=3)
+    source = Interrupted(evaluations=3)
     source.armed = True
-    whole, _ = train(tmp_path / "whole", source=Pairs(looks=3))
+    whole, _ = train(tmp_path / "whole", source=Pairs(evaluations=3))
     run, result = train(tmp_path / "run", source=source)
     assert result.step == 4 and losses(run, "validation") == []
     again, _ = train(tmp_path / "run", resume=True, source=source)
@@ -324,11 +325,11 @@ def test_devices_and_precision():
     assert pick_half("bfloat16", torch.device("cpu")) and not pick_half("float32", torch.device("cpu"))
 
 
-# ── looks ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── evaluations ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Worse:
-    """A task whose validation loss is as given, look after look."""
+    """A task whose validation loss is as given, one after another."""
 
     def __init__(self, *values):
         self.values = list(values)
@@ -470,10 +471,10 @@ def test_whole_answers_are_judged_and_may_decide(tmp_path, keep, step, reason):
     task = Judged((0.5, 10.0), (0.6, 12.5), (0.7, 30.25), (0.8, 20.0), (0.9, 30.25), (1.0, 1.0))
     run, result = train(tmp_path / "run", task=task, evaluate_every=2, patience=2, keep=keep)
     assert result.best_step == step and reason in result.say() and "BLEU" in result.say()
-    looks = [event for event in run.metrics() if event["event"] == "validation"]
-    assert [look["BLEU"] for look in looks] == [10.0, 12.5, 30.25, 20.0, 30.25][: len(looks)]
+    evaluations = [event for event in run.metrics() if event["event"] == "validation"]
+    assert [each["BLEU"] for each in evaluations] == [10.0, 12.5, 30.25, 20.0, 30.25][: len(evaluations)]
     drawn = curves(run)
-    assert [point[1] for point in drawn["measures"]["BLEU"]] == [look["BLEU"] for look in looks]
+    assert [point[1] for point in drawn["measures"]["BLEU"]] == [each["BLEU"] for each in evaluations]
     assert drawn["best"]["point"][0] == step and ("30.25" in drawn["best"]["said"]) == (keep == "bleu")
 
 

@@ -38,11 +38,11 @@ def clock(monkeypatch):
 
 
 class Slow(Pairs):
-    """Pairs whose batches take cost(seconds since the start, threads) seconds, and their evaluation `look`."""
+    """Pairs whose batches take cost(seconds since the start, threads) seconds, and their evaluation as many as it says."""
 
-    def __init__(self, clock, cost, look=0.0):
+    def __init__(self, clock, cost, evaluation=0.0):
         super().__init__()
-        self.clock, self.cost, self.look, self.began = clock, cost, look, clock.now
+        self.clock, self.cost, self.evaluation, self.began = clock, cost, evaluation, clock.now
 
     def batch(self, step):
         if step < 10**6:
@@ -54,7 +54,7 @@ class Slow(Pairs):
             yield SimpleNamespace(to=partial(self._evaluate, batch))
 
     def _evaluate(self, batch, device):
-        self.clock.now += self.look / self.looks
+        self.clock.now += self.evaluation / self.evaluations
         return batch
 
 
@@ -74,13 +74,13 @@ class Rates(Observer):
         self.notes.append(text)
 
 
-def spend(tmp_path, clock, cost, minutes=1.0, look=0.0, name="run", **options):
+def spend(tmp_path, clock, cost, minutes=1.0, evaluation=0.0, name="run", **options):
     """Train for some minutes; returns the run, the result, the share of the budget that it took, and what was
     told."""
     seen, began = Rates(), clock.now
     options = {"steps": None, "minutes": minutes, "evaluate_every": None, "warmup": 0, **options}
     observers = [seen, *options.pop("observers", ())]
-    run, result = train(tmp_path / name, source=Slow(clock, cost, look), observers=observers, **options)
+    run, result = train(tmp_path / name, source=Slow(clock, cost, evaluation), observers=observers, **options)
     return run, result, (clock.now - began) / (60 * minutes), seen
 
 
@@ -94,9 +94,9 @@ PACES = {
 
 
 @pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("look", [0.0, 1.0])
-def test_minutes_are_minutes(tmp_path, clock, pace, look):
-    run, result, share, seen = spend(tmp_path, clock, PACES[pace], look=look, threads=1)
+@pytest.mark.parametrize("evaluation", [0.0, 1.0])
+def test_minutes_are_minutes(tmp_path, clock, pace, evaluation):
+    run, result, share, seen = spend(tmp_path, clock, PACES[pace], evaluation=evaluation, threads=1)
     assert 0.9 <= share <= 1.1
     assert result.step == result.steps == run.config.steps
     assert len(seen.evaluated_at) >= 10
@@ -123,7 +123,7 @@ def test_a_plan_made_once_would_miss_the_budget(tmp_path, clock, monkeypatch):
 
 
 def test_evaluations_that_take_long_are_fewer(tmp_path, clock):
-    _, _, share, seen = spend(tmp_path, clock, PACES["steady"], look=5.0, threads=1)
+    _, _, share, seen = spend(tmp_path, clock, PACES["steady"], evaluation=5.0, threads=1)
     assert len(seen.evaluated_at) == 3 and share <= 1.1
 
 
@@ -131,8 +131,8 @@ def test_evaluations_of_many_batches_take_a_part_of_them(tmp_path, clock):
     """Ten of them in a minute, where three of the whole split would fit."""
     stride = budget.find_stride(60.0, whole=5.0, extra=0.5, batches=40)
     assert stride == 5 and 10 * (5.0 / stride + 0.5) <= 15.0
-    source = Slow(clock, PACES["steady"], look=5.0)
-    source.looks, seen = 40, Rates()
+    source = Slow(clock, PACES["steady"], evaluation=5.0)
+    source.evaluations, seen = 40, Rates()
     began = clock.now
     options = {"steps": None, "minutes": 1.0, "evaluate_every": None, "warmup": 0, "threads": 1}
     run, _ = train(tmp_path / "run", source=source, observers=[seen], **options)
@@ -260,7 +260,7 @@ def test_steps_instead_of_minutes_before_the_learning_rate_falls(tmp_path, clock
 
 
 @pytest.mark.parametrize(
-    "spent, done, step, look, expected",
+    "spent, done, step, evaluation, expected",
     [
         (0.0, 0, 0.1, 0.0, (1000, 10)),
         (0.0, 0, 0.1, 1.0, (900, 10)),  # ten evaluations take ten seconds
@@ -271,22 +271,22 @@ def test_steps_instead_of_minutes_before_the_learning_rate_falls(tmp_path, clock
         (100.0, 1, 9.0, 1.0, (2, 10)),
     ],
 )
-def test_plans(spent, done, step, look, expected):
-    plan = budget.by_time(100.0, spent, done, step=step, look=look, decay=0.6)
-    assert (plan.steps, plan.looks) == expected
+def test_plans(spent, done, step, evaluation, expected):
+    plan = budget.by_time(100.0, spent, done, step=step, evaluation=evaluation, decay=0.6)
+    assert (plan.steps, plan.evaluations) == expected
     assert plan.share_done(done) == plan.share == min(0.4, spent / 100) and plan.share_done(plan.steps) == 1
 
 
 def test_a_plan_goes_on_from_the_share_of_the_one_before():
     old = Plan(100, None, 0, 0.0)
-    plan = budget.by_time(100.0, 90.0, 70, step=1.0, look=0.0, decay=0.6, old=old)
+    plan = budget.by_time(100.0, 90.0, 70, step=1.0, evaluation=0.0, decay=0.6, old=old)
     assert plan.share_done(70) == 0.7 and plan.steps == 80
-    held = budget.by_time(100.0, 30.0, 10, step=1.0, look=0.0, decay=0.6, old=old)
+    held = budget.by_time(100.0, 30.0, 10, step=1.0, evaluation=0.0, decay=0.6, old=old)
     assert held.share_done(10) == 0.3  # the learning rate does not fall yet: the share is that of the time
 
 
 def test_a_plan_with_evaluations_as_asked():
-    plan = budget.by_time(110.0, 0.0, 0, step=0.9, look=10.0, decay=0.6, evaluate_every=100)
+    plan = budget.by_time(110.0, 0.0, 0, step=0.9, evaluation=10.0, decay=0.6, evaluate_every=100)
     assert (plan.steps, plan.evaluate_every) == (100, 100)
     assert budget.by_steps(95, None) == Plan(95, 10) and budget.by_steps(95, 7) == Plan(95, 7)
     steps = (5, 30, 100, 101, 5000)

@@ -12,7 +12,7 @@ from regard.look.plot import smooth
 from regard.look.private import PERSONAL, without_folders
 from regard.look.view import View
 from regard.nn.moe import count_active
-from regard.runs.best import LAST, best_look, say_best
+from regard.runs.best import LAST, best_evaluation, say_best
 from regard.runs.figures import say_value
 from regard.runs.run import Run
 
@@ -60,30 +60,31 @@ def curves(run: Run) -> dict[str, Any] | None:
     """Losses and measures against steps, or None before the first step."""
     events = run.metrics()
     steps = [event for event in events if event["event"] == "step"]
-    looks = [event for event in events if event["event"] == "validation"]
-    if not steps and not looks:
+    evaluations = [event for event in events if event["event"] == "validation"]
+    if not steps and not evaluations:
         return None
     losses = [(event["step"], event["loss"]) for event in steps]
     soft = list(zip([step for step, _ in losses], smooth([loss for _, loss in losses]), strict=True))
     measures = sorted(
-        {name for event in looks for name, value in event.items() if _plain(value)}
+        {name for event in evaluations for name, value in event.items() if _plain(value)}
         - {"step", "loss", "seconds"}
     )
     return {
         "view": "curves",
         "training": _thinned(losses),
         "smoothed": _thinned(soft),
-        "validation": _thinned([(event["step"], event["loss"]) for event in looks]),
-        "best": best(looks, run.config.keep),
+        "validation": _thinned([(event["step"], event["loss"]) for event in evaluations]),
+        "best": best(evaluations, run.config.keep),
         "measures": {
-            name: _thinned([(e["step"], e[name]) for e in looks if _plain(e.get(name))]) for name in measures
+            name: _thinned([(e["step"], e[name]) for e in evaluations if _plain(e.get(name))])
+            for name in measures
         },
     }
 
 
-def best(looks: Sequence[dict[str, Any]], by: str | None) -> dict[str, Any] | None:
+def best(evaluations: Sequence[dict[str, Any]], by: str | None) -> dict[str, Any] | None:
     """The evaluation whose weights were kept, where it is in the curve and in words."""
-    event = best_look(looks, by)
+    event = best_evaluation(evaluations, by)
     if event is None:
         return None
     return {
@@ -116,8 +117,10 @@ def best_scores(run: Run) -> dict[str, dict[str, str]]:
     """How good it is: the measures of the test split if there was one, and the best ones of the validation
     split."""
     events = run.metrics()
-    tests, looks = ([event for event in events if event["event"] == each] for each in ("test", "validation"))
-    kept = best_look(looks, run.config.keep)
+    tests, evaluations = (
+        [event for event in events if event["event"] == each] for each in ("test", "validation")
+    )
+    kept = best_evaluation(evaluations, run.config.keep)
     found: dict[str, list[Mapping[str, Any]]] = {"test": [*tests[-1:]], "validation": []}
     if kept is not None:
         found["validation"].append(kept)

@@ -25,7 +25,7 @@ MINUTES = 0.5  # the budget of many graphs
 FEW = 1000  # labels below which a model overfits soon
 ALIKE = 0.3  # homophily from which neighbours help as they are
 ATTENTION = ("gat", "gatv2")
-LOOKS = 40  # evaluations in a training of a known number of steps
+EVALUATIONS = 40  # evaluations in a training of a known number of steps
 EPOCHS, LEAST_STEPS, MOST_STEPS = 50, 500, 5000  # of whole graphs
 
 GraphNetSettings = settings_class(
@@ -159,10 +159,10 @@ def _train_config(traits: Traits, *, lr: float, weight_decay: float, warmup: int
     if steps is None:
         budget: dict[str, Any] = {"minutes": MINUTES}
     elif traits.level == "graph":
-        # the few graphs of a validation split are judged seldom: the best of many looks would be the luckiest
+        # the few graphs of a validation split are judged seldom: the best of many evaluations would be the luckiest
         budget = {"minutes": None, "steps": steps}
     else:
-        budget = {"minutes": None, "steps": steps, "evaluate_every": max(5, steps // LOOKS)}
+        budget = {"minutes": None, "steps": steps, "evaluate_every": max(5, steps // EVALUATIONS)}
     return TrainConfig(
         optimiser="adamw", lr=lr, warmup=warmup, weight_decay=weight_decay, precision="float32", **budget
     )
