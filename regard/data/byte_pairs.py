@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow
+import pyarrow  # type: ignore[import-untyped]
 
 from regard.data.array import Array
 from regard.data.characters import points_of

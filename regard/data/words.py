@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow
+import pyarrow  # type: ignore[import-untyped]
 from tokenizers import Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Inner
 
@@ -107,8 +107,8 @@ def cut(text: str, borders: Array) -> pyarrow.StringArray:
     """The parts of a text between borders, without a copy of each."""
     data = text.encode("utf-8")
     if len(data) > len(text):
-        begins = np.flatnonzero((np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80)  # the byte of each character
-        borders = np.append(begins, len(data))[borders]
+        first = (np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80  # of the bytes of a character
+        borders = np.append(np.flatnonzero(first), len(data))[borders]
     buffers = [pyarrow.py_buffer(each) for each in (borders.astype(np.int64), data)]
     return pyarrow.LargeStringArray.from_buffers(len(borders) - 1, *buffers)
 
