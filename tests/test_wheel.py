@@ -54,6 +54,7 @@ def test_its_metadata(wheel):
         "jinja2",
         "latex2mathml",
         "markdown-it-py",
+        "tokenizers",
     }
 
 
