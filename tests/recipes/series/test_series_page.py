@@ -5,7 +5,7 @@ import torch
 
 from regard.look import page as pages
 from regard.look.session import Session
-from regard.models.checks import build_seeded
+from regard.models.sample_inputs import build_seeded
 from regard.models.series import TransformerSeries, TransformerSeriesConfig
 from regard.recipes.series.clock import Clock
 from regard.recipes.series.model_input import SeriesInput
