@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from regard.data.batch import Source
 from regard.errors import RegardError
-from regard.runs.best import LAST, find_measure, rank
+from regard.runs.best_checkpoint import LAST, find_measure, rank
+from regard.runs.convergence import advise
 from regard.runs.environment import environment
 from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.run import Run
-from regard.runs.trend import advise
 from regard.training.budget import Plan, Timekeeper, settle_budget, time_evaluation
 from regard.training.checkpoint import Checkpoint, CheckpointWriter, TrainState
 from regard.training.compiled import compiled

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regard.errors import RegardError, did_you_mean
-from regard.runs.figures import say_measure
+from regard.runs.number_format import say_measure
 
 Evaluation = Mapping[str, Any]  # the measures of an evaluation
 # measures of which more is better; of all others less is
