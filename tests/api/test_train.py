@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from regard.runs.repeats import Repeats
 
 import regard
 from regard.api import generate, start, together, train
@@ -17,7 +18,6 @@ from regard.data.tensor_source import TensorSource
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.text import job as jobs
-from regard.runs.repeats import Repeats
 from regard.runs.run import Run
 from regard.training.labels import check_labels
 from regard.training.progress import Observer
