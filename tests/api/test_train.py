@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from regard.runs.repeats import Repeats
 
 import regard
 from regard.api import generate, start, together, train
@@ -19,6 +18,7 @@ from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.text import job as jobs
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from regard.training.labels import check_labels
 from regard.training.progress import Observer
 from regard.training.ranks import RankError
