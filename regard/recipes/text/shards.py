@@ -20,7 +20,7 @@ from regard.config import Amount, Seed, Vocab, config
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.cores import cores
-from regard.data.encode_text import encode
+from regard.data.parallel_tokenize import encode
 from regard.data.progress import Note
 from regard.data.text_files import Piece, TextFile, check_unchanged, find, fingerprint, pieces
 from regard.data.tokenizer import Tokenizer, load, save
@@ -42,7 +42,7 @@ class ShardOptions:
     sample: Amount = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
     seed: Seed = 0
     megabytes: Annotated[int, Field(ge=1, le=2**16)] = 256  # of text in a shard
-    # processes that encode; None: one for each processor
+    # threads that encode; None: one for each processor
     workers: Annotated[int, Field(ge=1, le=4096)] | None = None
 
 
