@@ -45,6 +45,8 @@ def test_its_metadata(wheel):
         "torch>=2.9",
         "numpy",
         "einops",
+        "filelock",
+        "pydantic",
         "safetensors",
         "tyro",
         "rich",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.command_options import CompareOptions
 from regard.cli.commands import command, command_options
 from regard.errors import RegardError
 
@@ -26,7 +25,7 @@ WIDE = 160  # columns of a table that goes to a file or a pipe
     "regard compare runs/a runs/b --data other.csv --json",
 )
 def compare(words: list[str]) -> int:
-    options = command_options("compare", CompareOptions, words)
+    options = command_options("compare", "CompareOptions", words)
     if options is None:
         return 0
     chosen, words = options

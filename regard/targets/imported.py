@@ -27,7 +27,7 @@ from regard.runs.run import Run, check_free
 
 Place = str | os.PathLike[str]
 NAMED = 40  # characters of a name in the cache
-FORMAT = 3  # of an import; raised when the same files become another run
+FORMAT = 4  # of an import; raised when the same files become another run
 
 
 def open_run(path: Place) -> Run:

@@ -180,11 +180,6 @@ class Checkpoints:
             return [], []  # killed before the first was finished
         return found, [problem]
 
-    def read_unsealed(self) -> list[Checkpoint]:
-        """What latest.json names, as a version wrote it that put no checksum into it."""
-        entry = files.read_json(self.latest)
-        return [self._from(each) for each in (entry, entry["previous"]) if each is not None]
-
     def _from(self, entry: dict[str, Any]) -> Checkpoint:
         step, sums = int(entry["step"]), {str(name): str(each) for name, each in entry["files"].items()}
         return Checkpoint(self.folder / str(step), step, sums, dict(entry["facts"]))

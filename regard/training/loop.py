@@ -20,7 +20,7 @@ from regard.data.batch import Source
 from regard.errors import RegardError
 from regard.runs.best import LAST, rank
 from regard.runs.environment import environment
-from regard.runs.lock import exclusive_lock
+from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.run import Run
 from regard.runs.trend import advise
 from regard.training import budget
@@ -31,7 +31,6 @@ from regard.training.facts import Facts
 from regard.training.keep_by import find_measure
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
-from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
 from regard.training.saves import Saves
 from regard.training.settle_budget import settle_budget
@@ -87,10 +86,9 @@ def fit(
     """
     with exclusive_lock(run.state) as lock, Stop() as stop, ExitStack() as after:
         run.sweep()
-        rescue = after.enter_context(Rescue(run, lock))
         after.enter_context(own_threads())
         training = Training(
-            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, rescue
+            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, lock
         )
         try:
             training.prepare(resume, notes)
@@ -120,13 +118,13 @@ class Training:
         observers: Sequence[Any],
         sample: Callable[[nn.Module], str] | None,
         stop: Stop,
-        rescue: Rescue,
+        lock: Lock,
     ) -> None:
         self.run, self.stepper, self.config, self.sample, self.stop = run, stepper, config, sample, stop
-        self.rescue = rescue
+        self.lock = lock
         self.metrics = Metrics(run)
         self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
-        self.saves = Saves(run, rescue, beside=config.save_beside)
+        self.saves = Saves(run, beside=config.save_beside)
         self.checkpoints = self.saves.checkpoints
         self.facts = Facts()
         self.plan: budget.Plan | None = None
@@ -193,22 +191,15 @@ class Training:
     # ── the loop
 
     def go(self) -> Result:
-        try:
-            return self._go()
-        except LostFolder:
-            raise
-        except (OSError, RegardError):
-            self._refuse_lost_folder()  # which may be the reason
-            raise
-
-    def _go(self) -> Result:
         self.stepper.model.train()
         while True:
             if self._eval_due():
                 self._evaluate()
             done = self.facts.step == self.steps
             tired = self.config.patience is not None and self.facts.worse >= self.config.patience
-            self._refuse_lost_folder()
+            if not self.lock.is_ours():
+                self.metrics.given_up = True  # what is there now is not ours
+                raise RegardError(f"{self.run.path} was deleted during the training; start it again")
             if done or tired or self.stop.wished or self._save_due():
                 self._save()
             if done or tired or self.stop.wished:
@@ -381,13 +372,6 @@ class Training:
         self.saves.save(self.stepper, self.facts)
         self.saved = time.perf_counter()
         self.tell("saved", self.facts.step)
-
-    def _refuse_lost_folder(self) -> None:
-        """Raise if the folder of the run was deleted; what can be kept is kept beside it."""
-        if self.rescue.lost() is not None:
-            waiting = self.metrics.give_up()
-            self._read()
-            self.rescue.keep(self.facts, self.stepper.tensors, waiting)
 
     def _end(self, reason: Literal["done", "stopped", "patience"]) -> Result:
         self.saves.wait()

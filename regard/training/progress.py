@@ -156,11 +156,6 @@ class Metrics(Observer):
             self.run.append(self.waiting, sync)
             self.waiting = []
 
-    def give_up(self) -> list[dict[str, Any]]:
-        """Write nothing any more; returns what is not written yet, and gets what is still to come."""
-        self.given_up = True
-        return self.waiting
-
     def _add(self, event: str, **values: Any) -> None:
         seconds = round(time.perf_counter() - self.began, 3)
         self.waiting.append({"step": self.step, "event": event, **values, "seconds": seconds})

@@ -10,7 +10,6 @@ from typing import Any
 from regard.runs.run import Run
 from regard.training.checkpoint import Checkpoint, Checkpoints
 from regard.training.facts import Facts
-from regard.training.rescue import Rescue
 from regard.training.step import Stepper
 
 
@@ -21,8 +20,8 @@ class Saves:
     while one is written loses the steps since the one before.
     """
 
-    def __init__(self, run: Run, rescue: Rescue, beside: bool) -> None:
-        self.run, self.rescue, self.beside = run, rescue, beside
+    def __init__(self, run: Run, beside: bool) -> None:
+        self.run, self.beside = run, beside
         self.checkpoints = Checkpoints(run.state)
         self.writing: dict[str, Any] | None = None  # the facts of the checkpoint that is being written
         self.thread: threading.Thread | None = None
@@ -60,7 +59,6 @@ class Saves:
 
     def publish(self, checkpoint: Checkpoint) -> None:
         self.run.publish(checkpoint.weights())
-        self.rescue.hold()
 
     def _try(self, *work: Any) -> None:
         try:

@@ -3,7 +3,10 @@
 import asyncio
 import json
 import threading
+from contextlib import contextmanager
 from functools import cache
+
+from regard.serving.guard import listen
 
 PORT, TOKEN = 8765, "the-token-of-this-test"
 HEADERS = {  # of every answer, errors included
@@ -35,6 +38,20 @@ class Answer:
 
     def json(self):
         return json.loads(self.body, parse_constant=lambda text: 1 / 0)  # NaN is no JSON
+
+
+@contextmanager
+def running(process):
+    """The port of a server that runs."""
+    with listen(None) as listening:
+        thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not process.started:
+            thread.join(0.02)
+            assert thread.is_alive(), "the server did not start"
+        yield listening.getsockname()[1]
+        process.should_exit = True
+        thread.join(10)
 
 
 def ask(app, method="GET", path="/", *, query=f"token={TOKEN}", body=b"", headers=(), host=None):

@@ -1,6 +1,5 @@
 """Sets and graphs in a real browser: turned, zoomed, chosen, by mouse and by keyboard, alone and with a server behind."""
 
-import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,7 +8,7 @@ import torch
 
 from regard.look import server
 from regard.look.session import Session
-from regard.serving import http as serving
+from tests.look.asked import TOKEN, running
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.scenes import reader_for, write_page
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
@@ -266,18 +265,9 @@ def test_a_layer_that_is_not_proved_says_why(browser, folder):
 
 
 @contextmanager
-def running(live):
-    pytest.importorskip("uvicorn")
-    process = server.server(live, "a-token")
-    with serving.listen(None) as listening:
-        thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        while not process.started:
-            thread.join(0.02)
-            assert thread.is_alive(), "the server did not start"
-        yield server.address_of(listening, "a-token")
-        process.should_exit = True
-        thread.join(10)
+def served(live):
+    with running(server.server(live, TOKEN)) as port:
+        yield f"http://127.0.0.1:{port}/?token={TOKEN}"
 
 
 def live_of(model, inputs):
@@ -288,7 +278,7 @@ def live_of(model, inputs):
 def test_another_file_and_a_silenced_head(browser, tmp_path):
     np.save(tmp_path / "other.npy", points_of(9, seed=5)[0].numpy())
     with (
-        running(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address,
+        served(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address,
         watched(browser, allowed=address.partition("?")[0]) as shown,
     ):
         shown.goto(address)
@@ -310,7 +300,7 @@ def test_another_node_of_a_large_graph(browser):
     draw = torch.Generator().manual_seed(0)
     inputs = {"x": torch.randn(500, 4, generator=draw), "edges": torch.randint(500, (2, 900), generator=draw)}
     with (
-        running(live_of(graph_net(), inputs)) as address,
+        served(live_of(graph_net(), inputs)) as address,
         watched(browser, allowed=address.partition("?")[0]) as shown,
     ):
         shown.goto(address)

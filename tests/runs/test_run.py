@@ -58,10 +58,9 @@ def test_there_and_back(run):
     [
         (
             {"format": None},
-            "was made by regard 0.1.0, format of before formats were counted, and this version reads format 2",
+            "was made by regard 0.1.0, format of before formats were counted, and this version reads format 3",
         ),
-        ({"format": 3}, "format 3, and this version reads format 2; train it again"),
-        ({"format": 1}, "in format 1, which has no checksums; take its files as they are with: "),
+        ({"format": 2}, "format 2, and this version reads format 3; train it again"),
         ({"knid": "line"}, "has a key 'knid' that this version does not know; did you mean 'kind'?"),
         ({"regard": None}, "is not a run of regard: its config.json"),
     ],

@@ -24,7 +24,7 @@ from regard.generation.scheduler import Scheduler
 from regard.generation.slots import make_slots
 from regard.generation.writer import Writer
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.serving.http import listen
+from regard.serving.guard import listen
 from regard.serving.openai import make_text_server
 from tests.serving.asking import Echo
 

@@ -43,7 +43,7 @@ def test_it_learns_and_says_so(tmp_path):
     assert result.best["loss"] < 1.6 < math.log(VOCAB) and result.best["accuracy"] > 0.5
     assert [step for step, _ in losses(run)] == list(range(1, 61))
     assert set(os.listdir(run.path)) == {
-        "checksums.json",
+        "manifest.json",
         "config.json",
         "environment.json",
         "metrics.jsonl",

@@ -1,7 +1,6 @@
 """The latent space in a real browser: pointed at, dragged over and stepped through, as a file and with a server behind."""
 
 import re
-import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 from regard.look import page, server
+from tests.look.asked import TOKEN, running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, three, watched
 from tests.recipes.autoencoder.latent_pages import (
     CENTRE,
@@ -165,20 +165,12 @@ def served(browser, codes):
     asked = []
     ask = session.ask
     session.ask = lambda question: asked.append(question) or ask(question)
-    with server.listen(None) as listening:
-        token = server.new_token()
-        serving = server.server(session, token)
-        thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-        thread.start()
-        address = server.address_of(listening, token)
-        try:
-            with watched(browser, allowed=address.split("?")[0]) as shown:
-                shown.goto(f"{address}#view=latent")
-                ready(shown)
-                yield shown, asked, session
-        finally:
-            serving.should_exit = True
-            thread.join()
+    with running(server.server(session, TOKEN)) as port:
+        address = f"http://127.0.0.1:{port}/"
+        with watched(browser, allowed=address) as shown:
+            shown.goto(f"{address}?token={TOKEN}#view=latent")
+            ready(shown)
+            yield shown, asked, session
 
 
 def test_what_is_pointed_at_is_decoded_at_once(browser):

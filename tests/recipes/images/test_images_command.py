@@ -117,7 +117,7 @@ def test_it_learns_and_the_command_line_says_so(images, capsys, everything):
     names = {path.name for path in Run.open("mine").path.iterdir()}
     assert {
         "confusion.png",
-        "checksums.json",
+        "manifest.json",
         "confusion.json",
         "curves.png",
         "laws.json",

@@ -1,6 +1,5 @@
 """Search of texts by the cosine of their vectors: beside `embed`, in requests, and in the browser."""
 
-import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,7 +17,7 @@ from regard.recipes.text import run_reader
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.nearest_view import NEAREST
 from regard.runs.run import Run
-from tests.look.asked import TOKEN, check_answer, post
+from tests.look.asked import TOKEN, check_answer, post, running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 
 TEXTS = ["abc abd", "<b>hi</b>", "fed cab", "a bad bee", "dig", "abc abe", "head ache", "cabbage"]
@@ -253,19 +252,12 @@ def test_a_phone_has_room_for_it(browser, written):
 
 @contextmanager
 def served(browser, session):
-    with server.listen(None) as listening:
-        serving = server.server(session, TOKEN)
-        thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            address = server.address_of(listening, TOKEN)
-            with watched(browser, allowed=address.partition("?")[0]) as shown:
-                shown.goto(address)
-                ready(shown)
-                yield shown
-        finally:
-            serving.should_exit = True
-            thread.join()
+    with running(server.server(session, TOKEN)) as port:
+        address = f"http://127.0.0.1:{port}/?token={TOKEN}"
+        with watched(browser, allowed=address.partition("?")[0]) as shown:
+            shown.goto(address)
+            ready(shown)
+            yield shown
 
 
 def test_a_served_page_searches(browser, run, file):
