@@ -25,7 +25,9 @@ from regard.recipes.base import get_recipe
 from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.images.dataset import ImagesInfo
 from regard.recipes.prediction import Prediction, predict_each
-from regard.recipes.sets.dataset import SetsForm
+from regard.recipes.request import TrainRequest
+from regard.recipes.sets.processor import SetsFitted
+from regard.recipes.target import Target
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.labelled import LabelledInfo
 from regard.symmetry.output import main_tensor
@@ -33,7 +35,7 @@ from regard.training.config import TrainConfig
 
 # counts of the data, of which nothing is made
 ONLY_TOLD = {"files", "bytes", "characters", "tokens", "validation", "test", "rows", "longest", "graphs", "nodes",
-             "edges", "pictures", "smallest", "largest", "counts"}  # fmt: skip
+             "edges", "pictures", "elements", "counts"}  # fmt: skip
 NEVER = (10**18, 2**63, 10**4000, -1, -(10**18))
 MODELS = tuple(registry.entries("models"))
 RECIPES = tuple(registry.entries("recipes"))
@@ -117,7 +119,7 @@ def test_rounds_of_hashing_and_of_acting_have_bounds_of_their_own():
             replace(config, rounds=most + 1)
 
 
-@pytest.mark.parametrize("cls", [TextInfo, LabelledInfo, ImagesInfo, SetsForm, GraphsInfo])
+@pytest.mark.parametrize("cls", [TextInfo, LabelledInfo, ImagesInfo, SetsFitted, GraphsInfo])
 def test_sizes_that_a_run_keeps_of_its_data_have_bounds(cls):
     hints = get_type_hints(cls)
     for field in fields(cls):
@@ -130,7 +132,8 @@ def test_sizes_that_a_run_keeps_of_its_data_have_bounds(cls):
 
 IMAGES = {"path": "x", "pictures": 1, "train": 1, "validation": 0, "test": 0, "labels": ["a"], "counts": [1],
           "size": 8, "channels": 1, "mean": [0.5], "deviation": [0.2], "skipped": []}  # fmt: skip
-SETS = {"features": ["x"], "centre": [0.0], "scale": [1.0], "answers": ["a", "b"]}
+NUMBER = {"name": "x", "centre": 0.0, "scale": 1.0}
+SETS = {"form": "table", "features": ["x"], "centre": [0.0], "scale": [1.0]}
 
 
 @pytest.mark.parametrize(
@@ -142,10 +145,11 @@ SETS = {"features": ["x"], "centre": [0.0], "scale": [1.0], "answers": ["a", "b"
         (ImagesInfo, IMAGES, {"channels": 3}),
         (ImagesInfo, IMAGES, {"deviation": [0.0]}),
         (ImagesInfo, IMAGES, {"mean": [1e999]}),
-        (SetsForm, SETS, {"answers": []}),
-        (SetsForm, SETS, {"scale": [0.0]}),
-        (SetsForm, SETS, {"centre": []}),
-        (SetsForm, SETS, {"target_scale": [-1.0]}),
+        (SetsFitted, SETS, {"scale": [0.0]}),
+        (SetsFitted, SETS, {"centre": []}),
+        (SetsFitted, SETS, {"fill": []}),
+        (Target, {"numbers": [NUMBER]}, {"numbers": [NUMBER | {"scale": -1.0}]}),
+        (Target, {"classes": ["a", "b"]}, {"classes": []}),
         (Scaling, {"how": "x"}, {"deviation": [0.0]}),
     ],
 )
@@ -198,7 +202,7 @@ def test_the_command_line_refuses_them_too(recipe):
             for value in ("10" * 9, "-1", "9" * 5000, "1e30", "nan", "٣" * 20):
                 words = [f"--{option}", value]
                 with pytest.raises(RegardError, match=field.name.replace("_", ".")) as refused:
-                    read_settings(found, lambda _: default, words, f"regard train {recipe}")
+                    read_settings(TrainRequest(recipe=found), words, f"regard train {recipe}")
                 assert "\n" not in str(refused.value)
             break  # one of each section: the others go the same way
 

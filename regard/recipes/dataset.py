@@ -295,8 +295,10 @@ class Dataset:
 
 
 def encode_targets(processor: Processor[Any, Any], examples: Examples) -> Array:
-    """The targets of all that is asked, as tensors have them; zeros for a task that has none."""
-    if processor.target is None or examples.cells is None:
+    """The targets of all that is asked, as tensors have them; for a task without a target, what the cells say."""
+    if examples.cells is None:
         return np.zeros(examples.asked, dtype=np.float32)
+    if processor.target is None:
+        return np.asarray(examples.cells, dtype=np.float32)
     codes = processor.target.encode(examples.cells, examples.what)
     return codes.astype(np.float32) if codes.dtype.kind == "f" else codes

@@ -57,7 +57,7 @@ def predict_examples(
                     raise RegardError(examples.errors[row])
                 encoded[row] = processor.sample(processor.encode(examples[row]), None)
             except (ValueError, OSError) as error:
-                found[row] = _asked(examples, row, error=str(error))
+                found[row] = _failed(examples, row, error)
         order = sorted(encoded, key=lambda row: processor.length_of(encoded[row]) or 0)
         for start in range(0, len(order), AT_ONCE):
             some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
@@ -81,7 +81,7 @@ def _predict_some(
         outs = processor.answers(processor.forward(model, batch), batch, rows)
     except RegardError as error:
         if len(some) == 1:
-            return {row: _asked(examples, row, error=f"{examples.title(row)}: {error}") for row in some}
+            return {row: _failed(examples, row, error) for row in some}
         each = [_predict_some(problem, model, processor, examples, {row: one}) for row, one in some.items()]
         return {row: found for part in each for row, found in part.items()}
     return {
@@ -129,7 +129,11 @@ def _predict_large(
     return answer(problem, model, processor, examples, 0, torch.cat(outs), {})
 
 
-def _asked(examples: Examples, row: int, error: str) -> Prediction:
-    """What has no prediction, with its columns."""
-    cells = examples.row_of(row) if examples.starts is None else {}
-    return Prediction(input=examples.title(row), row=cells, source=examples.source, error=error)
+def _failed(examples: Examples, row: int, error: Exception) -> Prediction:
+    """What has no prediction, with its columns, and why."""
+    cells, name, why = {}, examples.title(row), str(error)
+    if examples.starts is None:
+        cells = dict(examples.row_of(row))
+    if examples.source is None and name not in why:
+        why = f"{name}: {why}"
+    return Prediction(input=name, row=cells, source=examples.source, error=why)

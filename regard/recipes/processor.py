@@ -22,9 +22,10 @@ from regard.recipes.target import Target
 from regard.training.tasks import call
 
 if TYPE_CHECKING:
+    from regard.recipes.supervised import SupervisedConfig
     from regard.runs.run import Run
 
-C = TypeVar("C")  # the data section of the settings
+C = TypeVar("C", bound="SupervisedConfig")  # the data section of the settings
 F = TypeVar("F")  # what fitting found
 
 Encoded = Mapping[str, Any]  # one example as arrays
@@ -179,8 +180,10 @@ class Processor(ABC, Generic[C, F]):
         if found is None:
             some = ", ".join(examples.names(i) for i in range(min(3, len(examples))))
             more = " …" * (len(examples) > 3)
+            unit = self.config.unit
             raise RegardError(
-                f"there is no file and no example {name!r} in {examples.what}; they are called {some}{more}"
+                f"there is no file and no {unit.removesuffix('s')} {name!r} in {examples.what}; {unit} are called "
+                f"{some}{more}"
             )
         return found
 

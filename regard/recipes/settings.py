@@ -41,7 +41,7 @@ def settings_class(
 
 
 @cache
-def settings_of_kind(kind: str, data: type[Any]) -> type[Settings]:
+def settings_of_kind(kind: str, data: Any) -> type[Settings]:
     """The settings of a kind of model, which is in the registry, for this data section."""
     model = registry.find("models", kind).Config
     sentence = registry.entries("models")[kind].sentence
@@ -101,7 +101,7 @@ def _with_options(sections: dict[str, Any], options: Mapping[str, Any]) -> dict[
 
 
 @cache
-def data_alone(data: type[Any]) -> type[Any]:
+def data_alone(data: Any) -> type[Any]:
     """A dataclass of the data section alone: its options are read before all others."""
     made: type[Any] = make_dataclass("DataSettings", [("data", data)], frozen=True, kw_only=True)
     made.__module__ = __name__

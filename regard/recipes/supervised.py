@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from regard.config import check_sizes
 from regard.data.array import Array
 from regard.data.splits import SplitConfig, check_splits
 from regard.errors import RegardError
@@ -46,6 +47,7 @@ class SupervisedConfig(SplitConfig):
     smoothing: float = 0.0  # the share of each label that is given to all classes alike
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_splits(self, self.unit)
         check_choice("way to read targets", self.asks, ASKS)
         if not 0 <= self.smoothing < 1:

@@ -41,6 +41,12 @@ class Target:
     numbers: tuple[Numbers, ...] = ()
     each: str | None = None  # what has the target, if it is a part of an example: point, node, token
 
+    def __post_init__(self) -> None:
+        if bool(self.classes) == bool(self.numbers):
+            raise RegardError(
+                f"a target is classes or numbers, got {len(self.classes)} classes and {len(self.numbers)} numbers"
+            )
+
     # ── from cells
 
     @classmethod
@@ -142,7 +148,7 @@ class Target:
     def known(self, codes: Array) -> Array:
         """Which are known.   bool n"""
         found: Array = codes != IGNORE if codes.dtype.kind == "i" else ~np.isnan(codes)
-        return found if found.ndim == 1 else found.all(tuple(range(1, found.ndim)))
+        return found if found.ndim == 1 else np.asarray(found.all(tuple(range(1, found.ndim))))
 
     def strata(self, codes: Array) -> Array | None:
         """The class of each, of which every split has the same share; None: there are none."""

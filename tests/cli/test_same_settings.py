@@ -14,12 +14,12 @@ import regard
 from regard import registry
 from regard.api import repeat
 from regard.api import train as training
-from regard.api.start import new_run
 from regard.cli.main import main
 from regard.config import to_dict
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.text.labelled import LabelledConfig
+from regard.runs.new_run import new_run
 from regard.runs.repeats import Repeats
 from regard.runs.run import Run
 from tests.golden import data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from regard.config import check_positive, check_sizes
+from regard.config import check_positive
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.made_sets import Turn
 from regard.recipes.supervised import SupervisedConfig
@@ -38,7 +38,6 @@ class SetsConfig(SupervisedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(self)
         if self.missing not in get_args(Missing):
             raise RegardError(f"missing must be one of {', '.join(get_args(Missing))}, got {self.missing!r}")
         check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))

@@ -40,6 +40,7 @@ from regard.recipes.sets.read_clouds import CLOUD_POINTS, check_file, clouds_of,
 from regard.recipes.sets.read_made import draw_one, read_made, usual_sets
 from regard.recipes.sets.read_table import read_table
 from regard.recipes.sets.solids import fit_in_ball
+from regard.recipes.settings import path_of
 
 DIGITS = 6  # of each number of an example that is kept
 READABLE = 50  # elements of a set that a person can look at one by one
@@ -89,7 +90,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
             return self._read_table(data, want, each)
         if data is None:
             return read_made(self.config)
-        path = os.fspath(data)
+        path = str(path_of(data, "sets"))
         if want == "learn":
             return self._read_new(os.path.expanduser(path), path)
         if self.fitted.form == "table":

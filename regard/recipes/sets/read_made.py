@@ -78,7 +78,7 @@ def _as_examples(config: SetsConfig, parts: Sequence[Drawn], splits: Array | Non
     sizes = [np.diff(part.starts) for part in parts]
     starts = np.concatenate([[0], *sizes]).cumsum().astype(np.int64)
     cells: Array | None = None
-    if parts and (task.classes or task.numbers):
+    if parts:
         cells = np.concatenate([part.target for part in parts])
         if task.classes:
             cells = np.array(task.classes)[cells]
