@@ -53,7 +53,8 @@ def _first_options(request: TrainRequest, words: list[str], program: str) -> dic
         if word.startswith("--"):
             is_own = word.startswith("--data.")
         own += [word] if is_own else []
-    cls = data_alone(type(section))
+    of: Any = type(section)
+    cls = data_alone(of)
     return _typed_options(parse(cls, own, cls(data=section), program), own)
 
 

@@ -150,7 +150,8 @@ class Recipe(ABC):
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         """The class of the settings of a run with this config.json."""
-        return settings_of_kind(str(config.kind), self.data_config)
+        data: Any = self.data_config
+        return settings_of_kind(str(config.kind), data)
 
     # options of regard tokenize, if this recipe's data can be made ready once for many runs
     shard_options: type[Any] | None = None

@@ -79,7 +79,8 @@ def set_options(data: D, options: Mapping[str, Any]) -> D:
     if not options:
         return data
     sections = _with_options({"data": configs.to_dict(data)}, options)
-    found: D = configs.from_dict(data_alone(type(data)), sections).data
+    cls: Any = type(data)
+    found: D = configs.from_dict(data_alone(cls), sections).data
     return found
 
 
