@@ -15,7 +15,7 @@ from safetensors.torch import save
 
 from regard import files, registry
 from regard.config import to_dict
-from regard.data.cache import MOST_BYTES, make_private
+from regard.data.cache import drop_unused, make_private
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
 from regard.data.subwords import FRAMED, Subwords
 from regard.errors import RegardError
@@ -41,26 +41,12 @@ def open_run(path: Place) -> Run:
         except OSError:
             if not Run.exists(folder):  # else another process was sooner
                 raise
-        _drop_unused(folder)
+        drop_unused(folder, stamp="config.json", content="model.safetensors")
     with suppress(OSError):
         os.utime(folder / "config.json")  # used now
     run = Run.open(folder)
     run.source = Path(path)
     return run
-
-
-def _drop_unused(latest: Path) -> None:
-    """Remove imports that were used longest ago until the rest fits; the newest always stays."""
-    entries = []
-    for folder in latest.parent.iterdir():
-        with suppress(OSError):
-            used, size = (folder / "config.json").stat(), (folder / "model.safetensors").stat().st_size
-            entries.append((used.st_mtime_ns, size, folder))
-    total = sum(size for _, size, _ in entries)
-    for _, size, folder in sorted(entries):
-        if total > MOST_BYTES and folder != latest:
-            total -= size
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def import_weights(path: Place, out: Place) -> tuple[Run, Pretrained]:

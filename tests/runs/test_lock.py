@@ -12,7 +12,7 @@ import torch
 from regard.runs.lock import FILE, OWNER, exclusive_lock
 from regard.runs.new_run import new_run
 from regard.runs.run import Run
-from regard.training.checkpoint import Checkpoints
+from regard.training.checkpoint import Checkpoints, write_files
 
 ROUNDS, STARTS = {"locks": 8}, 4  # of other ways of locking: 2 rounds
 
@@ -20,6 +20,10 @@ ROUNDS, STARTS = {"locks": 8}, 4  # of other ways of locking: 2 rounds
 @pytest.fixture(autouse=True)
 def no_sync(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def write_weights(folder):
+    write_files(folder, {"model": {"w": torch.zeros(2)}})
 
 
 def start(path, ready, go, fails=False):
@@ -34,7 +38,7 @@ def start(path, ready, go, fails=False):
             if fails:
                 raise KeyboardInterrupt
             run.append([{"step": 1, "event": "step"}])
-            made = Checkpoints(run.state).save(1, {"model": {"w": torch.zeros(2)}}, {"step": 1})
+            made = Checkpoints(run.state).save(1, write_weights, {"step": 1})
             run.publish(made.weights())
         code = 0
     except (FileExistsError, ValueError) as error:

@@ -85,6 +85,7 @@ def test_the_same_seed_gives_the_same_losses_whatever_is_watched(tmp_path):
         {"optimiser": "sgd"},
         {"accumulate": 2},
         {"recompute": True},
+        {"save_beside": True, "save_every": 2},
         {"precision": "bfloat16"},
     ],
 )
