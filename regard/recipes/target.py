@@ -236,8 +236,8 @@ class Target:
     def errors(self, out: Tensor, target: Tensor) -> Tensor:
         """How far each number is off, in its own unit; 0 where it is unknown. Of several, times how many there are,
         so that the mean over all numbers is the mean of each.   of the shape of the target"""
-        scale = out.new_tensor([n.scale for n in self.numbers]).float() * len(self.numbers)
         out = out.float().reshape(target.shape)
+        scale = out.new_tensor([n.scale for n in self.numbers]) * len(self.numbers)
         return ((out - target).abs() * (scale if len(self.numbers) > 1 else scale[0])).nan_to_num(0)
 
     def _apart(self, out: Tensor, target: Tensor) -> Tensor:
