@@ -3,7 +3,7 @@
     @config
     class PoolConfig:
         dim: Width  # a bound is part of the type of its field
-        heads: Heads = 4  # the comment behind a field is its help
+        heads: Count = 4  # the comment behind a field is its help
         queries: Rare[Positive] = 1  # behind --help-all
 
 Nothing is converted: "3" is no number, and an unknown key is an error that names the nearest known one. What two fields
@@ -49,9 +49,10 @@ Vocabulary = Annotated[int, Field(ge=1, le=2**24)]
 Length = Annotated[int, Field(ge=1, le=2**22)]  # of a sequence
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of a batch, a set, an image's row, an input or an output
 Width = Annotated[int, Field(ge=1, le=2**18)]  # channels
-Blocks = Annotated[int, Field(ge=1, le=2**16)]  # of a sequence; also buckets, actions, classes
+Classes = Annotated[int, Field(ge=1, le=2**16)]
 Depth = Annotated[int, Field(ge=1, le=512)]
-Heads = Annotated[int, Field(ge=1, le=1024)]  # also experts, colours, pixels of a patch
+Count = Annotated[int, Field(ge=1, le=1024)]  # of heads, experts, colours, pixels of a patch
+Extras = Annotated[int, Field(ge=0, le=1024)]  # registers, kinds of tokens: there may be none
 Kernel = Annotated[int, Field(ge=1, le=64)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Amount = Annotated[float, Field(gt=0)]
@@ -60,11 +61,13 @@ Share = Annotated[float, Field(ge=0, lt=1)]  # not all of it
 Part = Annotated[float, Field(ge=0, le=1)]
 
 BOUNDS = {
-    "multiple_of": " (a multiple of {})",
-    "ge": " from {} on",
-    "gt": " above {}",
-    "le": " to {}",
-    "lt": " below {}",
+    "ge": "from {:,} on",
+    "gt": "above {:,}",
+    "le": "to {:,}",
+    "lt": "below {:,}",
+    "multiple_of": "a multiple of {}",
+    "min_length": "(at least {:,})",
+    "max_length": "(at most {:,})",
 }
 RARE = "rare"
 Rare = Annotated[T, RARE]  # an option that few need: --help-all shows it
@@ -187,7 +190,8 @@ def describe_type(hint: Any) -> str:
     if len(members) > 1:
         kinds = [kind for each in members if (kind := kind_of(each))]
         others = [describe_type(each) for each in members if not kind_of(each)]
-        return " or ".join([*([f"one of {', '.join(kinds)}"] if kinds else []), *others])
+        said = " or ".join([*([f"one of {', '.join(kinds)}"] if kinds else []), *others])
+        return said.replace(" or None", ", or None")
     (hint,) = members
     if get_origin(hint) is Annotated:
         plain, *metadata = get_args(hint)
@@ -223,6 +227,10 @@ def union_members(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
+def _without_bounds(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
 def kind_of(cls: Any) -> str | None:
     """The word by which a member of a union of configs is chosen; None: it has none."""
     field = getattr(cls, "__dataclass_fields__", {}).get("kind")
@@ -240,7 +248,7 @@ def _locate(cls: Any, place: tuple[str | int, ...]) -> tuple[Any, list[str], Any
     puts between, and the type that is expected there."""
     owner, names, hint = cls, list[str](), cls
     for part in place:
-        members = [each for each in union_members(hint) if each is not types.NoneType]
+        members = [_without_bounds(each) for each in union_members(hint)]
         inner = [each for each in members if dataclasses.is_dataclass(each)]
         if len(inner) > 1:  # the part is the kind that was chosen
             hint = next((each for each in inner if kind_of(each) == part), hint)
@@ -249,17 +257,20 @@ def _locate(cls: Any, place: tuple[str | int, ...]) -> tuple[Any, list[str], Any
             names.append(str(part))
         elif isinstance(part, int):
             names.append(str(part))
-            hint = next((each for each in members if get_origin(each) is tuple), hint)
-            of = get_args(hint)
-            hint = of[part] if part < len(of) and of[part] is not Ellipsis else of[0] if of else hint
+            of = next((get_args(each) for each in members if get_origin(each) is tuple), ())
+            hint = of[part] if part < len(of) and of[part] is not Ellipsis else (*of, hint)[0]
     return owner, names, hint
 
 
 def _say_bounds(field: FieldInfo) -> str:
     """from 1 to 1,024; above 0; from 0 on and below 1"""
-    found = {key: getattr(bound, key) for bound in field.metadata for key in BOUNDS if hasattr(bound, key)}
-    words = " and".join(BOUNDS[key].format(f"{found[key]:,}") for key in BOUNDS if key in found)
-    return words.replace(" on and to", " to").replace(") and ", ") ")
+    said = [
+        BOUNDS[key].format(getattr(each, key))
+        for each in field.metadata
+        for key in BOUNDS
+        if hasattr(each, key)
+    ]
+    return "".join([" ", " and ".join(said).replace(" on and to ", " to ")] if said else [])
 
 
 def _say_unknown(owner: Any, names: list[str]) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from regard.config import (
-    Heads,
+    Count,
     Kernel,
     Rare,
     Share,
@@ -44,7 +44,7 @@ class Far:
 class Model:
     vocab: Width
     dim: Width = 256
-    heads: Heads = 4
+    heads: Count = 4
     norm: Literal["pre", "post", "deepnorm"] = "pre"
     dropout: Share = 0.0
     window: Width | None = None
@@ -174,7 +174,7 @@ WRONG = [
     ({"vocab": 8, "dropout": 1.0}, "^dropout .*below 1, got 1.0$"),
     ({"vocab": 8, "dropout": math.nan}, "^dropout .*, got nan$"),
     ({"vocab": 8, "dropout": -math.inf}, "^dropout .*, got -inf$"),
-    ({"vocab": 8, "window": "9"}, "^window .*whole number.*or None, got '9'$"),
+    ({"vocab": 8, "window": "9"}, "^window .*whole number.*, or None, got '9'$"),
     ({"vocab": 8, "norm": "pst"}, f"^norm must be one of {NORMS}, got 'pst'; did you mean 'post'"),
     ({"vocab": 8, "norm": 1}, f"^norm .*{NORMS}, got 1$"),
     ({"dim": 8}, "^vocab is missing; Model"),
@@ -207,7 +207,7 @@ def test_a_wrong_model(data, words):
         ("sizes", "12", "^sizes .*list.* '12'$"),
         ("sizes", [1, None], "^sizes.1 .*whole number.* None$"),
         ("device", 1.5, r"^device must be a whole number or text, got 1\.5$"),
-        ("stop", 2, "^stop must be one of 1, never or None, got 2$"),
+        ("stop", 2, "^stop must be one of 1, never, or None, got 2$"),
         ("sees", {"kind": "fra"}, "^sees.kind must be one of near, far, got 'fra'; did you mean 'far'"),
         ("sees", {"kind": "near", "step": 3}, "^sees.step is no option of Near; known: kind, width$"),
         ("sees", {"kind": "far", "step": 65}, "^sees.step .* to 64, got 65$"),
@@ -233,9 +233,9 @@ def test_only_an_object_is_a_config():
 
 def test_a_type_says_what_may_be_given():
     said = {name: describe_type(hint) for name, hint in hints_of(Training).items()}
-    assert said["sees"] == "one of near, far" and said["stop"] == "one of 1, never or None"
+    assert said["sees"] == "one of near, far" and said["stop"] == "one of 1, never, or None"
     assert describe_type(hints_of(Far)["step"]) == "a whole number from 1 to 64"
-    assert describe_type(hints_of(Model)["window"]).endswith(" to 262,144 or None")
+    assert describe_type(hints_of(Model)["window"]).endswith(" to 262,144, or None")
 
 
 # ── differences, options of errors, near names ──────────────────────────────────────────────────────────────

@@ -191,7 +191,7 @@ def _json_rows(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def import_pyarrow(path: str, verb: str) -> Any:
     """pyarrow, or one line that says how to install it. verb: what it does with the file"""
     try:
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped]
         from pyarrow import parquet
     except ImportError as error:
         raise RegardError(

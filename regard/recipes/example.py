@@ -13,7 +13,7 @@ from regard.data.array import Array
 from regard.recipes.target import Cells, Target, plain_cells
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
 
 class Example(NamedTuple):

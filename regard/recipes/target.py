@@ -23,7 +23,7 @@ from regard.training.cross_entropy import cross_entropy
 from regard.training.sums import Count
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
 Asks = Literal["auto", "classes", "several", "numbers"]
 Cells: TypeAlias = "pa.Array[Any] | Array"  # text or numbers; with two axes: several numbers each

@@ -18,7 +18,7 @@ from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.long_tables import LongTable, read_long, sets_with_errors
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
 
 def read_table(

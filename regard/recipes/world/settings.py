@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from regard.config import Amount, Length, Rare, Share, Size, Weight, config
+from regard.config import Amount, Length, Natural, Rare, Share, Size, Weight, config
 from regard.errors import RegardError
 from regard.recipes.world.draw_states import check_drawn
 from regard.recipes.world.environments import PREFIX, environment_of
@@ -118,5 +118,5 @@ class WorldInfo:
     path: str
     environment: str | None  # None: recorded episodes
     spaces: Spaces
-    steps: int | None = None  # of recorded episodes
-    episodes: int | None = None
+    steps: Natural | None = None  # of recorded episodes
+    episodes: Natural | None = None
