@@ -20,8 +20,8 @@ from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings, kind_of
 from regard.recipes.text.labelled import LabelledConfig
 from regard.runs.new_run import new_run
-from regard.runs.repeats import Repeats
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from tests.golden import data
 
 EXAMPLES = [
