@@ -17,7 +17,8 @@ from regard.config import is_rare, is_unsplit, override, plain_type, union_membe
 from regard.config import options_of as types_of
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
-from regard.recipes.settings import Settings, with_optimiser
+from regard.recipes.request import TrainRequest
+from regard.recipes.settings import Settings, data_alone, with_optimiser
 
 ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
@@ -30,16 +31,31 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 }
 
 
-def read_settings(
-    recipe: Recipe, refine: Callable[[Mapping[str, Any]], Settings], words: list[str], program: str
-) -> Settings:
-    """The settings that the words of a command line ask for. refine: the defaults as these options change them"""
-    default = refine(early_options(recipe, words))
+def read_settings(request: TrainRequest, words: list[str], program: str) -> Settings:
+    """The settings that the words of a command line ask for."""
+    recipe = request.recipe
+    default = request.defaults(_first_options(request, words, program))
     chosen = change_settings(recipe, default, words, program)
-    refined = refine(_typed_options(chosen, words))
+    refined = request.defaults(_typed_options(chosen, words))
     if refined == default:
         return chosen
     return change_settings(recipe, refined, words, program)
+
+
+def _first_options(request: TrainRequest, words: list[str], program: str) -> dict[str, Any]:
+    """The options on which defaults depend: those by which the data is read."""
+    section = request.recipe.data_section(request.data)
+    if section is None:
+        return early_options(request.recipe, words)
+    own: list[str] = []
+    is_own = False
+    for word in words:
+        if word.startswith("--"):
+            is_own = word.startswith("--data.")
+        own += [word] if is_own else []
+    of: Any = type(section)
+    cls = data_alone(of)
+    return _typed_options(parse(cls, own, cls(data=section), program), own)
 
 
 def change_settings(recipe: Recipe, settings: Settings, words: list[str], program: str) -> Settings:

@@ -14,6 +14,7 @@ from regard.data.batch import generator, held_out
 from regard.errors import RegardError
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
+NOWHERE = 255  # in no split: what nobody knows the target of
 Folds = Annotated[int, Field(ge=2, le=1000)]
 SPLITS = {
     "train": TRAIN,

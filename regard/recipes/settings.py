@@ -4,15 +4,18 @@ model."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, make_dataclass, replace
-from typing import Any, get_type_hints
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
 
 from regard import config as configs
+from regard import registry
 from regard.errors import RegardError, did_you_mean
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
+D = TypeVar("D")
 SECTIONS = ("data", "model", "train")
 BUDGET = frozenset({"train.minutes", "train.steps"})
 
@@ -38,6 +41,21 @@ def settings_class(
     return configs.config(made)
 
 
+@cache
+def settings_of_kind(kind: str, data: Any) -> type[Settings]:
+    """The settings of a kind of model, which is in the registry, for this data section."""
+    model = registry.find("models", kind).Config
+    sentence = registry.entries("models")[kind].sentence
+    name = f"{model.__name__.removesuffix('Config')}Settings"
+    return settings_class(name, f"{sentence[0].upper()}{sentence[1:]}.", data=data, model=model)
+
+
+def kind_of(models: Iterable[str], settings: Settings) -> str:
+    """The name in the registry of the kind of model that these settings are for, one of some."""
+    wanted = type(settings.model)
+    return next(kind for kind in models if registry.find("models", kind).Config is wanted)
+
+
 def read_settings(cls: type[Settings], run: Run) -> Settings:
     """The settings of a run."""
     hints = get_type_hints(cls)
@@ -60,6 +78,23 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
                 f"options are named section.name with a section among {', '.join(SECTIONS)}, got '{key}'"
             )
     return configs.override(with_optimiser(settings, options.get("train.optimiser")), options)
+
+
+def set_options(data: D, options: Mapping[str, Any]) -> D:
+    """A data section with dotted options set: {"data.test": 0.1}."""
+    if not options:
+        return data
+    cls: Any = type(data)
+    found: D = configs.override(data_alone(cls)(data=data), options).data
+    return found
+
+
+@cache
+def data_alone(data: Any) -> Any:
+    """A config of the data section alone: its options are read before all others."""
+    made = make_dataclass("DataSettings", [("data", data)], frozen=True, kw_only=True)
+    made.__module__ = __name__
+    return configs.config(made)
 
 
 def moved_data(settings: Settings, data: Any) -> dict[str, Any]:
