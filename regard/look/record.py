@@ -14,16 +14,13 @@ from regard.attention import tap
 from regard.attention.tap import Implied, Mixed, Told
 from regard.errors import RegardError
 from regard.look.recording.calls import Call, Calls
+from regard.look.recording.dispatch_mode import AttentionDispatchMode
 from regard.look.recording.edges import EdgeSource, along_edges
-from regard.look.recording.entry import Entry, Seen
-from regard.look.recording.kept import slim
-from regard.look.recording.lineage import key_of
-from regard.look.recording.listen import AttentionDispatchMode
+from regard.look.recording.entry import Entry, Seen, Steps, summarize
 from regard.look.recording.proof import doubt, find_gaps, prove
-from regard.look.recording.source import Source
-from regard.look.recording.steps import Steps
-from regard.look.recording.summary import summarize
-from regard.look.recording.tapped import Tapped, TappedImplied, TappedMix, source_along
+from regard.look.recording.provenance import key_of
+from regard.look.recording.tap import Tapped, TappedImplied, TappedMix, source_along
+from regard.look.recording.weighted_sum import Source, slim
 
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 NOTE_FAST = "torch.nn's fast path, which shows nothing, was turned off while recording"

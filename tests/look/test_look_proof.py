@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.look.record import record
-from regard.look.recording.kept import Kept
-from regard.look.recording.operators import Fused
+from regard.look.recording.fused import Fused
 from regard.look.recording.proof import TOLERANCE, group_alike
-from regard.look.recording.source import Source
+from regard.look.recording.weighted_sum import Kept, Source
 
 B, H, N, C = 2, 4, 6, 8
 

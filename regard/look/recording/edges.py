@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.look.recording.calls import copy_detached
-from regard.look.recording.lineage import Lineage, Node, Portion, Weighted
 from regard.look.recording.proof import Proof, part_of, relative_errors, smallest_step
-from regard.look.recording.source import quiet, wide
+from regard.look.recording.provenance import Lineage, Node, Portion, Product, Weighted
+from regard.look.recording.weighted_sum import close_to_one, quiet, wide
 
 Hear = Callable[..., None]
 
@@ -202,3 +202,40 @@ def _in_order(index: list[np.ndarray], sizes: tuple[int, ...]) -> bool:
     for i, size in zip(index, sizes, strict=True):
         flat = flat * size + i
     return flat.size == int(np.prod(sizes)) and bool((flat == np.arange(flat.size)).all())
+
+
+# ── written out by hand
+
+SUMS = {
+    "index_add",
+    "index_add_",
+    "scatter_add",
+    "scatter_add_",
+}  # the result, an axis, an index, what is summed
+UNKNOWN = "attention along edges was written out, and from where its edges come was not heard"
+
+
+def edges_by_hand(root: Any, args: Any, out: Tensor) -> EdgeSource | None:
+    """What was summed by index, if it is weights times values and the weights of each node sum to one."""
+    if not isinstance(root, Weighted) or not isinstance(root.node.root, Product) or args[1] != 0:
+        return None
+    with quiet(out):
+        index = args[2].detach()
+        index = index if index.dim() == 1 else index.flatten(1)[:, 0]
+        count, nodes = len(index), len(out)
+        weights, values = root.weights.detach(), root.values.detach()
+        if not count or len(weights) != count or len(values) != count or len(args[3]) != count:
+            return None
+        weights = weights.reshape(count, -1)
+        heads = weights.shape[1]
+        total = weights.new_zeros(nodes, heads).index_add(0, index, weights)
+        reached = torch.bincount(index, minlength=nodes) > 0
+        if (
+            (weights < 0).any()
+            or ((total[reached] - 1).abs() > close_to_one(weights.dtype)).any()
+            or out[0].numel() % heads
+        ):
+            return None
+        laid = values.expand(args[3].shape).reshape(count, heads, -1)
+        edges = torch.stack((torch.full_like(index, -1), index))
+        return EdgeSource(weights, laid, index, edges, out.detach().reshape(nodes, heads, -1))

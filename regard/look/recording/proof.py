@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.look.recording.source import Source, quiet, wide
+from regard.look.recording.weighted_sum import Source, quiet, wide
 
-MOST = 2**22  # weights in memory at once while a proof is done
 # How far a channel of the sum may be from what was computed, relative to Σ_j |w_ij| |v_jc| of that channel and
 # row, which is what rounding is relative to. Fused kernels round the weights of half precision before they are
 # multiplied; in float32 a score of 100 is known to about 1e-5, and so are its weights.
@@ -130,7 +129,7 @@ def prove(source: Source) -> Proof:
         errors: list[Tensor] = []
         whole = torch.zeros(source.b, source.h, device=source.out.device)
         inside = whole[..., None]
-        for rows, weights in source.blocks(MOST):
+        for rows, weights in source.blocks():
             mine, size = source.sums(weights, rows)
             found = relative_errors(mine, source.out[:, :, rows], size, dtype)
             if not size.isfinite().all():  # NaN, which any weights would give

@@ -1,21 +1,22 @@
 """Products and sums, as a listener hears them: scores, weights that meet values, and what may be weights
-though no softmax gave it."""
+though no softmax gave it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.look.recording.calls import Calls
-from regard.look.recording.eager import Linked, link, mixed_over, show_alone, unheard
-from regard.look.recording.handwritten import DROPPED, describe, is_normalized, may_be_weights, with_own_root
-from regard.look.recording.kinds import is_told_by_the_tap
-from regard.look.recording.lineage import Geometry, Lineage, Node, Product, Weighted, Weights, key_of
-from regard.look.recording.sums import Sum, from_weighted_sum, join, of_product
-from regard.look.recording.waiting import Waiting
+from regard.look.recording.link_eager import Linked, link, mixed_over, show_alone, unheard
+from regard.look.recording.provenance import Geometry, Lineage, Node, Product, Weighted, Weights, key_of
+from regard.look.recording.tap import inside_attend
+from regard.look.recording.weighted_sum import Sum, close_to_one, from_weighted_sum, join, of_product
 
 
 class Weighing:
@@ -99,7 +100,7 @@ class Weighing:
             return False
         if node is None or not isinstance(node.root, Product):
             node = Node(Product(), Geometry.of(weights))
-        if is_told_by_the_tap():
+        if inside_attend():
             return False
         found = of_product(node, weights, values, out, right=right)
         normal = is_normalized(found.weights)
@@ -171,7 +172,7 @@ class Weighing:
             return
         if isinstance(root, Weights):
             self.attention(found, name)
-        elif not is_told_by_the_tap():
+        elif not inside_attend():
             normal = is_normalized(found.weights)
             if not normal and not scored:
                 return
@@ -230,3 +231,108 @@ class Weighing:
             linked = show_alone(root)
             how: dict[str, Any] = {"note": linked.note, "unsure": unheard(root), "call": root.call}
             self.hear(linked.source, "softmax", linked.itself, **how)
+
+
+# ── softmaxes that wait for values
+
+MOST = 64  # at once
+
+
+class Waiting:
+    """All of them, in the order in which they ran. `unsummed` is told of those that never met values, if
+    queries met keys in them."""
+
+    def __init__(self, unsummed: Callable[[Weights], None]) -> None:
+        self.unsummed = unsummed
+        self.roots: list[Weights] = []
+
+    def add(self, root: Weights) -> None:
+        self.roots.append(root)
+        for old in self.roots[:-MOST]:
+            self.drop(old)
+
+    def save(self, inputs: list[Tensor]) -> None:
+        """Something is about to be written in place: weights that still wait for values are copied before."""
+        for root in self.roots:
+            if root.tensor is not None and any(key_of(x) == key_of(root.tensor) for x in inputs):
+                root.tensor = root.tensor.clone()
+
+    def drop(self, root: Weights) -> None:
+        """It waits no longer."""
+        self.roots = [other for other in self.roots if other is not root]
+        attends = root.scored or root.consumed
+        if attends and not root.used and root.tensor is not None and root.tensor.shape[root.axis] > 1:
+            self.unsummed(root)
+        root.tensor = None
+        root.parts.clear()
+
+    def forget(self, ended: Any) -> None:
+        """A call has ended: nobody will sum values with the weights that were waiting in it."""
+        for root in [root for root in self.roots if root.owner is ended]:
+            self.drop(root)
+
+
+# ── weights that no softmax operator gave
+
+EXPONENTIALS = {"exp", "exp_", "exp2", "exp2_"}
+
+
+def may_be_weights(node: Node | None, weights: Tensor) -> bool:
+    """Is it worth asking? `weights` are what was multiplied with values, as the product was given them."""
+    if node is None or not isinstance(node.root, Product) or not weights.is_floating_point():
+        return False
+    row = weights.detach()
+    while row.dim() > 1 and len(row):
+        row = row[0]
+    return node.root.left is not None or bool((row >= 0).all())
+
+
+def with_own_root(found: Sum) -> Sum | None:
+    """The same sum, with its weights as the place where something begins."""
+    own = _without_ones(found.node.own)
+    first, second = own.elements(found.starts), own.elements(found.starts + found.step)
+    if first is None or second is None:
+        return None
+    moving = [axis for axis, (i, j) in enumerate(zip(first, second, strict=True)) if (i != j).any()]
+    if len(moving) != 1:
+        return None
+    root = found.node.own_root
+    if root is None or root.axis != moving[0]:
+        tensor = found.storage.as_strided(own.sizes, own.strides, own.start)
+        root = found.node.own_root = Weights(tensor, moving[0], found.node, own, scored=True)
+    return replace(found, node=Node(root, own, dropped=found.node.dropped))
+
+
+def _without_ones(own: Geometry) -> Geometry:
+    """Of more than four axes, those of size one are left out from the end."""
+    kept = list(range(len(own.sizes)))
+    for axis in reversed(range(len(own.sizes))):
+        if len(kept) > 4 and own.sizes[axis] == 1:
+            kept.remove(axis)
+    return Geometry(tuple(own.sizes[a] for a in kept), tuple(own.strides[a] for a in kept), own.start)
+
+
+def is_normalized(weights: Tensor) -> bool:
+    """Are the weights not negative, and does each row sum to one? Rows of nothing but zeros have nothing to
+    look at.   ... m"""
+    if weights.shape[-1] < 2 or not weights.numel() or not weights.is_floating_point():
+        return False
+    if not (weights >= 0).all():
+        return False
+    total = weights.sum(-1, dtype=torch.float64)
+    fits = (total - 1).abs() <= close_to_one(weights.dtype)
+    return bool((fits | (total == 0)).all() and fits.any())
+
+
+DROPPED = "attention dropout was on: these are the weights after it; call model.eval() before recording"
+
+
+def describe(weights: Tensor) -> str:
+    """Why these are no weights as a softmax gives them.   ... m"""
+    if (weights < 0).any():
+        return "no softmax was heard: what was multiplied with the values has negative entries (linear attention?)"
+    total = weights.sum(-1, dtype=torch.float64)
+    return (
+        "no softmax was heard: the rows of what was multiplied with the values sum to "
+        f"{float(total.min()):.2g} to {float(total.max()):.2g}, not to 1"
+    )

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.look.recording.kept import Kept
-from regard.look.recording.lineage import Index, Product, Weights
-from regard.look.recording.sums import Sum
+from regard.look.recording.provenance import Index, Product, Weights
+from regard.look.recording.weighted_sum import Kept, Sum
 
 MERGED = "heads cannot be told from the batch here: each is listed as a row of the batch, with one head"
 SINK = "the softmax ran over more columns than there are values (attention sinks): weights sum to less than 1"

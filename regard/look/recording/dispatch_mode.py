@@ -1,10 +1,12 @@
 """Listening beneath a model: every operation that PyTorch carries out passes by here, and is carried out as
-it is."""
+it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,13 +15,11 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.look.recording.calls import Calls, in_backward
-from regard.look.recording.eager import HEADS
-from regard.look.recording.flex import Flexed
-from regard.look.recording.handwritten import (
-    EXPONENTIALS,
-)
-from regard.look.recording.kinds import PRODUCTS, find_tensors, is_composite, is_told_by_the_tap, kind_of
-from regard.look.recording.lineage import (
+from regard.look.recording.edges import SUMS, UNKNOWN, edges_by_hand
+from regard.look.recording.fused import FUSED, Flexed, Fused, NestedEar, arguments_by_name, is_nested
+from regard.look.recording.link_eager import HEADS
+from regard.look.recording.pending_softmax import EXPONENTIALS, Weighing
+from regard.look.recording.provenance import (
     Geometry,
     Lineage,
     Node,
@@ -30,11 +30,8 @@ from regard.look.recording.lineage import (
     Weights,
     key_of,
 )
-from regard.look.recording.nested import NestedEar, is_nested
-from regard.look.recording.operators import Fused, arguments_by_name
-from regard.look.recording.scattered import SUMS, UNKNOWN, edges_by_hand
-from regard.look.recording.source import Source
-from regard.look.recording.weighing import Weighing
+from regard.look.recording.tap import inside_attend
+from regard.look.recording.weighted_sum import Source
 
 Hear = Callable[..., Any]
 
@@ -120,11 +117,11 @@ class AttentionDispatchMode(TorchDispatchMode):
             self.lineage.follow(inputs[0], out, dropped=bool(args[1]) and args[2] is not False)
         elif what == "noise":
             self.lineage.begin(out, Noise())
-        elif what == "softmax" and not is_told_by_the_tap():
+        elif what == "softmax" and not inside_attend():
             self.weighing.softmax(
                 args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out
             )
-        elif what == "fused" and not is_told_by_the_tap():
+        elif what == "fused" and not inside_attend():
             given = arguments_by_name(func, args, kwargs)
             if given["query"].dim() == 4 and not given["query"].is_nested:
                 source = Fused(given, out)
@@ -134,7 +131,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         if name in SUMS and len(args) > 3:
             node = self.lineage.node(args[3])
             along = edges_by_hand(None if node is None else node.root, args, out)
-            if along is not None and not is_told_by_the_tap():
+            if along is not None and not inside_attend():
                 self.hear_edges(along, False, (), unsure=UNKNOWN)
 
     # ── what each operation tells
@@ -234,3 +231,72 @@ def _lays(root: Any, weights: Tensor, view: Geometry) -> bool:
     if isinstance(root, Portion) and weights.dim() > root.tensor.dim():
         return True
     return any(stride == 0 and size > 1 for size, stride in zip(view.sizes, view.strides, strict=True))
+
+
+# ── what an operation of PyTorch means
+
+PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}  # where the first factor is
+NESTED_KEYS = ("CPU", "NestedTensorCPU", "NestedTensorCUDA", "CompositeImplicitAutogradNestedTensor")
+CONVOLUTIONS = {"convolution", "_convolution", "conv1d", "conv2d", "mkldnn_convolution", "cudnn_convolution"}
+SOFTMAXES = {"_softmax", "_safe_softmax"}
+COPIES = {"clone", "_to_copy", "copy_", "contiguous", "alias", "lift_fresh"}
+# each element stays in its place, though PyTorch does not say so
+IN_PLACE = {
+    "native_layer_norm",
+    "_fused_rms_norm",
+    "native_group_norm",
+    "_log_softmax",
+    "masked_fill",
+    "tril",
+    "triu",
+    "index_fill",
+}
+
+
+@cache
+def kind_of(operator: Any) -> str:
+    """What an operation means to a listener."""
+    name = operator._schema.name.rpartition("::")[2]
+    for kinds, answer in (
+        (FUSED, "fused"),
+        (PRODUCTS, "product"),
+        (CONVOLUTIONS, "convolution"),
+        (SOFTMAXES, "softmax"),
+    ):
+        if name in kinds:
+            return answer
+    if name in COPIES:
+        return "copy"
+    if name in ("sum", "cat", "native_dropout"):
+        return name
+    if name.startswith("bernoulli"):
+        return "noise"
+    if name in IN_PLACE or torch.Tag.pointwise in operator.tags:
+        if name == "mul":
+            return "multiply"
+        return "pointwise"
+    if operator._schema.is_mutable:
+        return "written"
+    return "other"
+
+
+@cache
+def is_composite(operator: Any, *, nested: bool = False) -> bool:
+    """Is it only a name for other operations? Inference mode hands over such names (matmul, softmax) as they
+    are. Nested tensors have ways of their own for many of them."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    own = NESTED_KEYS if nested else ("CPU",)
+    return has(operator.name(), "CompositeImplicitAutograd") and not any(
+        has(operator.name(), key) for key in own
+    )
+
+
+def find_tensors(value: Any) -> list[Tensor]:
+    """All tensors of a call, in order."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [x for each in value for x in find_tensors(each)]
+    if isinstance(value, dict):
+        return [x for each in value.values() for x in find_tensors(each)]
+    return []
