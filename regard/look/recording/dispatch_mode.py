@@ -16,24 +16,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.look.recording.calls import Calls, in_backward
 from regard.look.recording.edges import SUMS, UNKNOWN, edges_by_hand
-from regard.look.recording.fused import FUSED, Flexed, Fused, NestedEar, arguments_by_name, is_nested
+from regard.look.recording.fused import FUSED, Flexed, Fused, NestedSoftmaxes, arguments_by_name, is_nested
 from regard.look.recording.link_eager import HEADS
-from regard.look.recording.pending_softmax import EXPONENTIALS, Weighing
+from regard.look.recording.pending_softmax import EXPONENTIALS, SoftmaxTracker
 from regard.look.recording.provenance import (
+    EdgeSoftmax,
     Geometry,
-    Lineage,
     Node,
     Noise,
-    Portion,
     Product,
-    Weighted,
-    Weights,
+    Provenance,
+    Softmax,
+    WeightedValues,
     key_of,
 )
 from regard.look.recording.tap import inside_attend
 from regard.look.recording.weighted_sum import Source
 
-Hear = Callable[..., Any]
+Add = Callable[..., Any]
 
 
 class AttentionDispatchMode(TorchDispatchMode):
@@ -47,18 +47,18 @@ class AttentionDispatchMode(TorchDispatchMode):
         nothing."""
         return False
 
-    def __init__(self, calls: Calls, parameters: set[int], hear: Hear, hear_edges: Hear) -> None:
+    def __init__(self, calls: Calls, parameters: set[int], add_dense: Add, add_edges: Add) -> None:
         super().__init__()
         self.calls, self.parameters = calls, parameters
-        self.hear, self.hear_edges = hear, hear_edges
-        self.lineage = Lineage()
-        self.deaf = False
-        self.nested = NestedEar(calls, self.resting, hear)
-        self.weighing = Weighing(calls, self.lineage, parameters, self.resting, hear)
+        self.add_dense, self.add_edges = add_dense, add_edges
+        self.provenance = Provenance()
+        self.is_paused = False
+        self.nested = NestedSoftmaxes(calls, self.paused, add_dense)
+        self.softmaxes = SoftmaxTracker(calls, self.provenance, parameters, self.paused, add_dense)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.deaf or in_backward():
+        if self.is_paused or in_backward():
             return func(*args, **kwargs)
         if isinstance(func, HigherOrderOperator):
             out = func(*args, **kwargs)
@@ -77,7 +77,7 @@ class AttentionDispatchMode(TorchDispatchMode):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         writes = func._schema.is_mutable
         if writes:
-            self.weighing.waiting.save(inputs)
+            self.softmaxes.copy_before_write(inputs)
         out = func(*args, **kwargs)
         outputs = find_tensors(out)
         if outputs and not is_nested(outputs) and self.calls.current is not None:
@@ -87,9 +87,9 @@ class AttentionDispatchMode(TorchDispatchMode):
                 moving = [x for x in inputs if key_of(x) not in self.parameters]
             else:
                 moving = inputs
-            self.lineage.made(moving, outputs, projects, writes)
+            self.provenance.made(moving, outputs, projects, writes)
             self.note(what, func, args, kwargs, inputs, outputs[0])
-            self.lose(what, func, inputs, outputs[0])
+            self.note_lost(what, func, inputs, outputs[0])
         return out
 
     def note(self, what: str, func: Any, args: Any, kwargs: Any, inputs: list[Tensor], out: Tensor) -> None:
@@ -97,28 +97,28 @@ class AttentionDispatchMode(TorchDispatchMode):
         if what in ("pointwise", "multiply"):
             self.follow(name, inputs, out, multiplies=what == "multiply")
         elif what == "written":  # some elements of it; the others stay what they were
-            self.lineage.follow(out, out, change=name)
+            self.provenance.follow(out, out, change=name)
         elif what == "copy":
             copied = inputs[-1] if name == "copy_" else inputs[0]
-            if self.lineage.node(copied) is None and name == "copy_":
-                self.lineage.follow(out, out, change=name)
-            self.lineage.follow(copied, out)
+            if self.provenance.node(copied) is None and name == "copy_":
+                self.provenance.follow(out, out, change=name)
+            self.provenance.follow(copied, out)
         elif what == "product":
             first = PRODUCTS[name]
-            self.weighing.product(name, args[first], args[first + 1], out)
+            self.softmaxes.product(name, args[first], args[first + 1], out)
         elif what == "convolution":
-            scored = self.weighing.gives_scores(args[0])
-            self.lineage.begin(out, Product(channel=1))
+            scored = self.softmaxes.gives_scores(args[0])
+            self.provenance.begin(out, Product(channel=1))
             if scored:  # mixed between heads before the softmax
-                self.lineage.mark(out, scored=True)
+                self.provenance.mark(out, scored=True)
         elif what == "cat":
-            self.lineage.join(inputs, (args[1] if len(args) > 1 else 0) % max(1, out.dim()), out)
+            self.provenance.join(inputs, (args[1] if len(args) > 1 else 0) % max(1, out.dim()), out)
         elif what == "native_dropout":
-            self.lineage.follow(inputs[0], out, dropped=bool(args[1]) and args[2] is not False)
+            self.provenance.follow(inputs[0], out, dropped=bool(args[1]) and args[2] is not False)
         elif what == "noise":
-            self.lineage.begin(out, Noise())
+            self.provenance.begin(out, Noise())
         elif what == "softmax" and not inside_attend():
-            self.weighing.softmax(
+            self.softmaxes.softmax(
                 args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out
             )
         elif what == "fused" and not inside_attend():
@@ -127,85 +127,85 @@ class AttentionDispatchMode(TorchDispatchMode):
                 source = Fused(given, out)
                 self.heard(source, name, given["query"], given["key"], dropped=source.dropout > 0)
         elif what == "sum":
-            self.weighing.summed(name, args, out)
+            self.softmaxes.summed(name, args, out)
         if name in SUMS and len(args) > 3:
-            node = self.lineage.node(args[3])
+            node = self.provenance.node(args[3])
             along = edges_by_hand(None if node is None else node.root, args, out)
             if along is not None and not inside_attend():
-                self.hear_edges(along, False, (), unsure=UNKNOWN)
+                self.add_edges(along, False, (), unsure=UNKNOWN)
 
     # ── what each operation tells
 
     def follow(self, name: str, inputs: list[Tensor], out: Tensor, *, multiplies: bool) -> None:
         """Element by element. Of several operands, weights matter most, then scores, then what was
         projected."""
-        nodes = [(x, node) for x in inputs if (node := self.lineage.node(x)) is not None]
+        nodes = [(x, node) for x in inputs if (node := self.provenance.node(x)) is not None]
         noisy = any(isinstance(node.root, Noise) for _, node in nodes)
         if are_paired(nodes, out):
-            self.lineage.mark(out, paired=True)
-        for kinds in ((Weights, Portion), (Product,), (Noise,)):
+            self.provenance.mark(out, paired=True)
+        for kinds in ((Softmax, EdgeSoftmax), (Product,), (Noise,)):
             for x, node in nodes:
                 if not isinstance(node.root, kinds):
                     continue
                 other = next((y for y in inputs if y is not x), None)
                 view = Geometry.of(x).spread(out.shape)
-                weights = kinds[0] is Weights
+                weights = kinds[0] is Softmax
                 if (
                     multiplies
-                    and (weights or node.exponential or self.lineage.scored(x))
+                    and (weights or node.exponential or self.provenance.scored(x))
                     and not noisy
                     and other is not None
                     and view is not None
                     and _lays(node.root, x, view)
                 ):
-                    self.lineage.begin(out, Weighted(node, view, x.detach(), other.detach()))
+                    self.provenance.begin(out, WeightedValues(node, view, x.detach(), other.detach()))
                 else:
-                    self.lineage.follow(
+                    self.provenance.follow(
                         x,
                         out,
                         change=name if weights and not noisy else None,
                         dropped=noisy and kinds[0] is not Noise,
                         exponential=name in EXPONENTIALS,
                     )
-                self.lose_others(name, node, nodes)
+                self.note_lost_others(name, node, nodes)
                 return
         if name in EXPONENTIALS:
-            self.lineage.begin(out, Product(), exponential=True)
+            self.provenance.begin(out, Product(), exponential=True)
 
-    def lose_others(self, name: str, followed: Node, nodes: list[tuple[Tensor, Node]]) -> None:
+    def note_lost_others(self, name: str, followed: Node, nodes: list[tuple[Tensor, Node]]) -> None:
         """Of several weights in one operation, only the first are followed."""
         for _, node in nodes:
-            if isinstance(node.root, Weights) and node.root is not followed.root:
+            if isinstance(node.root, Softmax) and node.root is not followed.root:
                 node.root.lost.append(name)
 
-    def lose(self, what: str, func: Any, inputs: list[Tensor], out: Tensor) -> None:
+    def note_lost(self, what: str, func: Any, inputs: list[Tensor], out: Tensor) -> None:
         """Weights went through something in which they are not followed."""
         if what not in ("other", "written", "convolution"):
             return
         for x in inputs:
-            node = self.lineage.node(x)
-            if node is not None and isinstance(node.root, Weights) and key_of(x) != key_of(out):
+            node = self.provenance.node(x)
+            if node is not None and isinstance(node.root, Softmax) and key_of(x) != key_of(out):
                 node.root.lost.append(func._schema.name.rpartition("::")[2])
                 if what == "convolution":
                     node.root.mixed = HEADS
-                    self.lineage.mark(out, softmax=node.root)
+                    self.provenance.mark(out, softmax=node.root)
 
     def heard(self, source: Source, operator: str, q: Tensor, k: Tensor, **how: Any) -> None:
         """Attention of which queries and keys are known."""
-        self.hear(source, operator, self.itself(q, k), **how)
+        self.add_dense(source, operator, self.itself(q, k), **how)
 
     def itself(self, q: Tensor, k: Tensor) -> bool:
         """Do queries and keys come from the same tokens?"""
-        return bool(self.lineage.kin(q) & self.lineage.kin(k))
+        return bool(self.provenance.ancestors(q) & self.provenance.ancestors(k))
 
     @contextmanager
-    def resting(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """What we compute ourselves is not heard."""
-        before, self.deaf = self.deaf, True
+        before, self.is_paused = self.is_paused, True
         try:
             yield
         finally:
-            self.deaf = before
+            self.is_paused = before
 
 
 def _views_as_ever() -> Any:
@@ -228,7 +228,7 @@ def are_paired(nodes: list[tuple[Tensor, Node]], out: Tensor) -> bool:
 
 def _lays(root: Any, weights: Tensor, view: Geometry) -> bool:
     """Are weights laid over something that has channels, too?"""
-    if isinstance(root, Portion) and weights.dim() > root.tensor.dim():
+    if isinstance(root, EdgeSoftmax) and weights.dim() > root.tensor.dim():
         return True
     return any(stride == 0 and size > 1 for size, stride in zip(view.sizes, view.strides, strict=True))
 

@@ -18,6 +18,8 @@ from regard.look.recording.calls import State
 from regard.look.recording.edges import EdgeSource
 from regard.look.recording.weighted_sum import Source, quiet
 
+TOP = 8  # largest weights of a row in a summary
+
 
 @dataclass(eq=False, kw_only=True)
 class Entry:
@@ -138,7 +140,7 @@ class Entry:
 
     def rowwise(self, x: Tensor) -> Tensor:
         assert isinstance(self.source, Source)
-        x = self.source.picked(x)
+        x = self.source.pick_heads(x)
         if self.source.rows is None:
             return x
         return x[:, :, self.source.rows]
@@ -148,7 +150,7 @@ class Entry:
         assert isinstance(source, Source)
         if x is None or source.among is None:
             return x
-        return source.picked(heads_of(x, source.h))
+        return source.pick_heads(heads_of(x, source.h))
 
     def __repr__(self) -> str:
         shape = " ".join(map(str, self.shape))
@@ -202,9 +204,7 @@ class Seen(Sequence[Entry]):
         return page_in_frame(self)
 
 
-# ── in short
-
-TOP = 8
+# ── what is kept of weights that are too many to keep: a few numbers for each row
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +225,7 @@ def summarize(source: Source, top: int | None, *, itself: bool) -> Summary:
         received: Tensor | None = None
         count = min(TOP if top is None else top, source.m)
         for rows, weights in source.blocks():
-            weights = source.picked(weights)
+            weights = source.pick_heads(weights)
             entropies.append(entropy(weights))
             if itself:
                 distances.append(farness(weights, rows + source.m - source.n))
@@ -236,13 +236,18 @@ def summarize(source: Source, top: int | None, *, itself: bool) -> Summary:
             received = total if received is None else received + total
         wanted = max(1, len(source.wanted_rows()))
         if received is None:
-            received = source.picked(source.out.new_zeros(source.b, source.h, source.m))
+            received = source.pick_heads(source.out.new_zeros(source.b, source.h, source.m))
         joined = [torch.cat(parts, 2) for parts in (entropies, tops, places)]
         distance = torch.cat(distances, 2) if itself else None
         return Summary(joined[0], distance, received / wanted, joined[1], joined[2])
 
 
-# ── loops of queries
+# ── queries that come one by one, in a loop inside one call of a module, and look at the same values
+#
+# A recurrent decoder begins with the last state of its encoder, and carries a part of it from step to step. So its
+# queries descend from the tokens they look at, which alone would make it self-attention. That the values stay as
+# they are while queries come one after another tells it apart: a sequence that attends to itself has as many
+# queries as values.
 
 
 @dataclass(eq=False)
@@ -255,7 +260,7 @@ class _Loop:
     entries: list[tuple[Entry, str, Summary | None]] = field(default_factory=list)
 
 
-class Steps:
+class DecodeLoops:
     """All loops: the last one of each module."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""PyTorch's fused attention operators: which argument is what, and the weights that they never show."""
+"""PyTorch's fused attention operators, which never show their weights, and attention over nested tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention.kernels.reference import heads_of
 from regard.look.recording.calls import Calls
-from regard.look.recording.weighted_sum import Kept, Rows, Source, Unchanged, softmax, wide
+from regard.look.recording.weighted_sum import RecordedWeights, Rows, Source, Unchanged, softmax, wide
 
 # Beneath scaled_dot_product_attention, one for each device and way; the first is the processor's.
 FUSED = (
@@ -23,6 +23,22 @@ FUSED = (
     "_scaled_dot_product_fused_attention_overrideable",
     "_scaled_dot_product_attention_math_for_mps",
 )
+FLEX_ARGUMENTS = (
+    "query",
+    "key",
+    "value",
+    "score_mod",
+    "block_mask",
+    "scale",
+    "kernel_options",
+    "score_buffers",
+    "mask_buffers",
+)
+NESTED_NOTE = "a nested tensor: shorter sequences are padded with zeros here"
+NESTED_UNSUMMED = (
+    "no sum of these weights with values was heard; they are those of a softmax over a nested tensor"
+)
+NESTED_PRODUCTS = ("matmul", "bmm")
 
 
 def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,10 +78,10 @@ class Fused(Source):
         self.q, self.out = self.q[:, chosen], self.out[:, chosen]
         self.h, self.numbers, self.heads = len(chosen), tuple(chosen), chosen
 
-    def held(self, shelf: list[Tensor]) -> None:
+    def hold(self, shelf: list[Tensor]) -> None:
         """Most layers share a mask, but each is handed a copy; two are remembered, as local and global layers
         alternate."""
-        super().held(shelf)
+        super().hold(shelf)
         if self.mask is None:
             return
         for other in shelf:
@@ -107,19 +123,7 @@ class Fused(Source):
         return softmax(scores)
 
 
-# ── flexAttention
-
-FLEX_ARGUMENTS = (
-    "query",
-    "key",
-    "value",
-    "score_mod",
-    "block_mask",
-    "scale",
-    "kernel_options",
-    "score_buffers",
-    "mask_buffers",
-)
+# ── FlexAttention: its score and mask functions are evaluated for the rows that are asked for
 
 
 class Flexed(Source):
@@ -162,13 +166,7 @@ def _everywhere(f: Callable[..., Tensor], scores: int, buffers: int) -> Callable
     return f
 
 
-# ── nested tensors
-
-NESTED_NOTE = "a nested tensor: shorter sequences are padded with zeros here"
-NESTED_UNSUMMED = (
-    "no sum of these weights with values was heard; they are those of a softmax over a nested tensor"
-)
-NESTED_PRODUCTS = ("matmul", "bmm")
+# ── nested tensors: sequences of different lengths in one tensor, shown with the shorter ones padded by zeros
 
 
 @dataclass(eq=False)
@@ -201,14 +199,14 @@ def is_nested(tensors: list[Tensor]) -> bool:
     return any(x.is_nested for x in tensors)
 
 
-class NestedEar:
+class NestedSoftmaxes:
     """Hears what happens to nested tensors. Only those that hold their sequences themselves are understood;
     all others are made of such."""
 
     def __init__(
-        self, calls: Calls, resting: Callable[[], AbstractContextManager[None]], hear: Callable[..., Any]
+        self, calls: Calls, paused: Callable[[], AbstractContextManager[None]], add_dense: Callable[..., Any]
     ) -> None:
-        self.calls, self.resting, self.hear = calls, resting, hear
+        self.calls, self.paused, self.add_dense = calls, paused, add_dense
         self.pending: list[NestedWeights] = []
         calls.when_ended.append(self.forget)
 
@@ -220,18 +218,18 @@ class NestedEar:
         elif name in NESTED_PRODUCTS:
             for found in [each for each in self.pending if each.tensor is args[0]]:
                 self.pending.remove(found)
-                source = Kept(_pad(found.tensor), _pad(args[1]), _pad(out), None, None)
-                self.told(source, f"softmax, {name}", unsure=found.doubt)
+                source = RecordedWeights(_pad(found.tensor), _pad(args[1]), _pad(out))
+                self.report(source, f"softmax, {name}", unsure=found.doubt)
         for found in [each for each in self.pending if each.tensor is out and not name.endswith("softmax")]:
             found.changed = name
 
-    def told(self, source: Kept, operator: str, **how: Any) -> None:
-        self.hear(source, operator, source.n == source.m and source.n > 1, note=NESTED_NOTE, **how)
+    def report(self, source: RecordedWeights, operator: str, **how: Any) -> None:
+        self.add_dense(source, operator, source.itself, note=NESTED_NOTE, **how)
 
     def forget(self, ended: Any) -> None:
         """A call has ended: no values will come."""
         for found in [each for each in self.pending if each.owner is ended]:
             self.pending.remove(found)
-            with self.resting():
-                source = Kept.alone(_pad(found.tensor))
-            self.told(source, "softmax", unsure=NESTED_UNSUMMED, call=found.call)
+            with self.paused():
+                source = RecordedWeights.alone(_pad(found.tensor))
+            self.report(source, "softmax", unsure=NESTED_UNSUMMED, call=found.call)

@@ -1,5 +1,8 @@
-"""Products and sums, as a listener hears them: scores, weights that meet values, and what may be weights
-though no softmax gave it.
+"""A softmax waits until its weights are summed with values; then it is attention.
+
+Weights that no softmax operator gave (exp(a) / Σ exp(a), exp(log_softmax(a)), exp(a − logsumexp(a)) and whatever
+else is written out) are known by what they are used for: a tensor that follows from scores, element by element, is
+summed with values along one axis, and its rows are not negative and sum to one.
 """
 
 from __future__ import annotations
@@ -13,85 +16,135 @@ import torch
 from torch import Tensor
 
 from regard.look.recording.calls import Calls
-from regard.look.recording.link_eager import Linked, link, mixed_over, show_alone, unheard
-from regard.look.recording.provenance import Geometry, Lineage, Node, Product, Weighted, Weights, key_of
+from regard.look.recording.link_eager import explain_unsummed, find_mixing, link, show_unsummed
+from regard.look.recording.provenance import (
+    Geometry,
+    Node,
+    Product,
+    Provenance,
+    Softmax,
+    WeightedValues,
+    key_of,
+)
 from regard.look.recording.tap import inside_attend
-from regard.look.recording.weighted_sum import Sum, close_to_one, from_weighted_sum, join, of_product
+from regard.look.recording.weighted_sum import (
+    RecordedWeights,
+    Sum,
+    close_to_one,
+    from_weighted_sum,
+    join,
+    of_product,
+)
+
+MOST = 64  # softmaxes that wait at once
+EXPONENTIALS = {"exp", "exp_", "exp2", "exp2_"}
+DROPPED = "attention dropout was on: these are the weights after it; call model.eval() before recording"
 
 
-class Weighing:
-    """Tells `hear` of weights that are summed with values, and of softmaxes that met none."""
+class SoftmaxTracker:
+    """Tells `add_dense` of weights that are summed with values, and of softmaxes that met none though queries met
+    keys in them."""
 
     def __init__(
         self,
         calls: Calls,
-        lineage: Lineage,
+        provenance: Provenance,
         parameters: set[int],
-        resting: Callable[[], AbstractContextManager[None]],
-        hear: Callable[..., Any],
+        paused: Callable[[], AbstractContextManager[None]],
+        add_dense: Callable[..., Any],
     ) -> None:
-        self.calls, self.lineage, self.parameters = calls, lineage, parameters
-        self.resting, self.hear = resting, hear
-        self.waiting = Waiting(self.unsummed)
-        calls.when_ended.append(self.waiting.forget)
+        self.calls, self.provenance, self.parameters = calls, provenance, parameters
+        self.paused, self.add_dense = paused, add_dense
+        self.pending: list[Softmax] = []  # in the order in which they ran
+        calls.when_ended.append(self.forget)
+
+    # ── waiting
+
+    def wait(self, root: Softmax) -> None:
+        """Its values have not been met."""
+        self.pending.append(root)
+        for old in self.pending[:-MOST]:
+            self.drop(old)
+
+    def copy_before_write(self, inputs: list[Tensor]) -> None:
+        """Something is about to be written in place: weights that still wait for values are copied before."""
+        for root in self.pending:
+            if root.tensor is not None and any(key_of(x) == key_of(root.tensor) for x in inputs):
+                root.tensor = root.tensor.clone()
+
+    def drop(self, root: Softmax) -> None:
+        """It waits no longer."""
+        self.pending = [other for other in self.pending if other is not root]
+        attends = root.scored or root.consumed
+        if attends and not root.used and root.tensor is not None and root.tensor.shape[root.axis] > 1:
+            self.report_unsummed(root)
+        root.tensor = None
+        root.parts.clear()
+
+    def forget(self, ended: Any) -> None:
+        """A call has ended: nobody will sum values with the weights that were waiting in it."""
+        for root in [root for root in self.pending if root.owner is ended]:
+            self.drop(root)
+
+    # ── products and sums
 
     def product(self, name: str, left: Tensor, right: Tensor, out: Tensor) -> None:
         """A product: of weights and values, of queries and keys, or of anything else."""
         if name == "mv":
             name, right, out = "mm", right[:, None], out[:, None]
-        nodes = self.lineage.node(left), self.lineage.node(right)
-        weighed = any(node is not None and isinstance(node.root, Weights) for node in nodes)
+        nodes = self.provenance.node(left), self.provenance.node(right)
+        weighed = any(node is not None and isinstance(node.root, Softmax) for node in nodes)
         for weights, values, on_the_right in ((left, right, False), (right, left, True)):
             node = nodes[on_the_right]
-            if node is not None and isinstance(node.root, Weights):
+            if node is not None and isinstance(node.root, Softmax):
                 self.weigh(name, node, weights, values, out, right=on_the_right)
             elif not weighed and name in ("mm", "bmm") and key_of(values) not in self.parameters:
-                weighed = self.weigh_handwritten(name, node, weights, values, out, right=on_the_right)
+                weighed = self.weigh_manual(name, node, weights, values, out, right=on_the_right)
         learned = key_of(left) in self.parameters or key_of(right) in self.parameters
         scored = any(self.gives_scores(x) for x in (left, right))
         if learned or weighed or name not in ("mm", "bmm", "baddbmm"):
-            self.lineage.begin(out, Product())  # what it is made of need not be held
+            self.provenance.begin(out, Product())  # what it is made of need not be held
             if scored and not weighed:
-                self.lineage.mark(out, scored=True)
+                self.provenance.mark(out, scored=True)
             return
-        kin = self.lineage.kin(left), self.lineage.kin(right)
-        self.lineage.begin(out, Product(-1, left.detach(), right.detach(), *nodes, kin))
-        self.lineage.mark(out, scored=True)
+        ancestors = self.provenance.ancestors(left), self.provenance.ancestors(right)
+        self.provenance.begin(out, Product(-1, left.detach(), right.detach(), *nodes, ancestors))
+        self.provenance.mark(out, scored=True)
 
     def gives_scores(self, x: Tensor) -> bool:
         """Is it made of all pairs of two tensors, element by element, so that a projection of it is, too?"""
-        node = self.lineage.node(x)
-        if self.lineage.paired(x):
+        node = self.provenance.node(x)
+        if self.provenance.paired(x):
             return True
         if node is None or not isinstance(node.root, Product):
             return False
-        return node.root.left is not None or (node.exponential and self.lineage.scored(x))
+        return node.root.left is not None or (node.exponential and self.provenance.scored(x))
 
     def weigh(
         self, name: str, node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
     ) -> None:
         """Weights of a softmax are in a product."""
         root = node.root
-        assert isinstance(root, Weights)
+        assert isinstance(root, Softmax)
         if name not in ("mm", "bmm"):
             root.lost.append(name)
             return
         found = of_product(node, weights, values, out, right=right)
-        over = mixed_over(found) if root.tensor is not None else None
+        over = find_mixing(found) if root.tensor is not None else None
         if over is not None and is_normalized(found.weights):  # normalized once more, along the sum
-            root.used = root.used or self.tell_handwritten(name, found)
+            root.used = root.used or self.report_manual(name, found)
         elif over is not None:
             root.mixed = over
             root.lost.append(name)
-            self.lineage.mark(out, softmax=root)
+            self.provenance.mark(out, softmax=root)
         elif key_of(values) not in self.parameters or root.scored:
-            self.attention(found, name)
+            self.report_sum(found, name)
 
-    def weigh_handwritten(
+    def weigh_manual(
         self, name: str, node: Node | None, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
     ) -> bool:
         """Something that may be weights, though no softmax gave it, is in a product. Is it?"""
-        softmax, scored = self.lineage.softmax(weights), self.lineage.scored(weights)
+        softmax, scored = self.provenance.softmax(weights), self.provenance.scored(weights)
         if softmax is not None:  # made of weights, in a way that was not followed
             length = weights.shape[-2 if right else -1]
             softmax.consumed |= softmax.tensor is not None and softmax.tensor.shape[softmax.axis] == length
@@ -106,23 +159,23 @@ class Weighing:
         normal = is_normalized(found.weights)
         if not normal and not scored:
             return False
-        return self.tell_handwritten(name, found, normal=normal)
+        return self.report_manual(name, found, normal=normal)
 
-    def tell_handwritten(self, name: str, found: Sum, *, normal: bool = True) -> bool:
+    def report_manual(self, name: str, found: Sum, *, normal: bool = True) -> bool:
         """Tell of weights that multiplied values, as they were then. False: they could not be laid out."""
         own = with_own_root(found)
         if own is None:
             return False
         root = own.node.root
-        assert isinstance(root, Weights)
+        assert isinstance(root, Softmax)
         if root.used:
             return True
         linked = link(own)
         if linked is None:
             if root.call is None:
                 root.call, root.owner = self.calls.current, self.calls.outer
-                self.waiting.add(root)
-            whole = self.complete(root, own)
+                self.wait(root)
+            whole = self.join_parts(root, own)
             linked = None if whole is None else link(whole)
             if whole is None or linked is None:
                 return True
@@ -130,74 +183,74 @@ class Weighing:
         if own.node.dropped:
             unsure: str | None = DROPPED
         else:
-            unsure = None if normal else describe(linked.source.kept)
+            unsure = None if normal else describe(linked.kept)
         root.used = True
-        self.told(linked, own, f"{name} of weights written out", unsure=unsure)
-        self.waiting.drop(root)
+        self.report(linked, own, f"{name} of weights written out", unsure=unsure)
+        self.drop(root)
         return True
 
     def softmax(self, scores: Tensor, axis: int, out: Tensor) -> None:
-        root = Weights(
+        root = Softmax(
             out.detach(),
             axis,
-            self.lineage.node(scores),
+            self.provenance.node(scores),
             Geometry.of(scores),
             self.calls.current,
             self.calls.outer,
-            scored=self.lineage.scored(scores),
+            scored=self.provenance.scored(scores),
         )
-        self.lineage.begin(out, root)
-        self.waiting.add(root)
+        self.provenance.begin(out, root)
+        self.wait(root)
 
     def summed(self, name: str, args: Any, out: Tensor) -> None:
         """(weights * values).sum(axis)"""
-        node = self.lineage.node(args[0])
+        node = self.provenance.node(args[0])
         if len(args) > 1 and isinstance(args[1], list | tuple):
             axes = args[1]
         else:
             axes = None
         if axes is None or len(axes) != 1 or args[0].dim() < 2:
             return
-        if node is None or not isinstance(node.root, Weighted):
-            if self.lineage.paired(args[0]):  # as a product of queries and keys
-                self.lineage.begin(out, Product())
-                self.lineage.mark(out, scored=True, paired=False)
+        if node is None or not isinstance(node.root, WeightedValues):
+            if self.provenance.paired(args[0]):  # as a product of queries and keys
+                self.provenance.begin(out, Product())
+                self.provenance.mark(out, scored=True, paired=False)
             return
         root = node.root.node.root
-        if key_of(node.root.values) in self.parameters or not isinstance(root, Weights | Product):
+        if key_of(node.root.values) in self.parameters or not isinstance(root, Softmax | Product):
             return
-        scored = self.lineage.scored(node.root.weights)
+        scored = self.provenance.scored(node.root.weights)
         found = from_weighted_sum(node.root, args[0], axes[0] % args[0].dim(), out)
         if found is None:
             return
-        if isinstance(root, Weights):
-            self.attention(found, name)
+        if isinstance(root, Softmax):
+            self.report_sum(found, name)
         elif not inside_attend():
             normal = is_normalized(found.weights)
             if not normal and not scored:
                 return
-            self.tell_handwritten(name, found, normal=normal)
-        self.lineage.mark(out, scored=False, paired=False, softmax=None)
+            self.report_manual(name, found, normal=normal)
+        self.provenance.mark(out, scored=False, paired=False, softmax=None)
 
-    def attention(self, found: Sum, name: str) -> None:
+    def report_sum(self, found: Sum, name: str) -> None:
         """Weights were summed with values."""
         root = found.node.root
-        assert isinstance(root, Weights)
+        assert isinstance(root, Softmax)
         if root.used and (found.node.changes or found.node.dropped):
-            self.reused(root, found)
+            self.mark_reused(root, found)
         if root.used or root.tensor is None:
             return
         linked = link(found)
         if linked is None:
-            whole = self.complete(root, found)
+            whole = self.join_parts(root, found)
             linked = None if whole is None else link(whole)
             found = found if whole is None else whole
         if linked is not None:
             root.used = True
-            root.entry = self.told(linked, found, f"softmax, {name}")
-            self.waiting.drop(root)
+            root.entry = self.report(linked, found, f"softmax, {name}")
+            self.drop(root)
 
-    def complete(self, root: Weights, found: Sum) -> Sum | None:
+    def join_parts(self, root: Softmax, found: Sum) -> Sum | None:
         """Perhaps some of its rows were summed, and others before: all of them, if these are the last."""
         assert root.tensor is not None
         root.parts.append(found)
@@ -206,7 +259,7 @@ class Weighing:
             return join(root.parts)
         return None
 
-    def reused(self, root: Weights, found: Sum) -> None:
+    def mark_reused(self, root: Softmax, found: Sum) -> None:
         """The same weights are summed once more, and were changed before."""
         if root.entry is not None and root.entry.reason is None:
             steps = ", ".join(dict.fromkeys(found.node.changes)) or "dropout"
@@ -215,7 +268,7 @@ class Weighing:
                 f"{steps}"
             )
 
-    def told(self, linked: Linked, found: Sum, operator: str, *, unsure: str | None = None) -> Any:
+    def report(self, linked: RecordedWeights, found: Sum, operator: str, *, unsure: str | None = None) -> Any:
         how: dict[str, Any] = {
             "dropped": found.node.dropped,
             "changed": linked.changed,
@@ -223,58 +276,17 @@ class Weighing:
             "note": linked.note,
             "unsure": unsure,
         }
-        return self.hear(linked.source, operator, linked.itself, **how)
+        return self.add_dense(linked, operator, linked.itself, **how)
 
-    def unsummed(self, root: Weights) -> None:
+    def report_unsummed(self, root: Softmax) -> None:
         """Queries met keys, a softmax followed, and no sum with values was heard: say so."""
-        with self.resting():
-            linked = show_alone(root)
-            how: dict[str, Any] = {"note": linked.note, "unsure": unheard(root), "call": root.call}
-            self.hear(linked.source, "softmax", linked.itself, **how)
-
-
-# ── softmaxes that wait for values
-
-MOST = 64  # at once
-
-
-class Waiting:
-    """All of them, in the order in which they ran. `unsummed` is told of those that never met values, if
-    queries met keys in them."""
-
-    def __init__(self, unsummed: Callable[[Weights], None]) -> None:
-        self.unsummed = unsummed
-        self.roots: list[Weights] = []
-
-    def add(self, root: Weights) -> None:
-        self.roots.append(root)
-        for old in self.roots[:-MOST]:
-            self.drop(old)
-
-    def save(self, inputs: list[Tensor]) -> None:
-        """Something is about to be written in place: weights that still wait for values are copied before."""
-        for root in self.roots:
-            if root.tensor is not None and any(key_of(x) == key_of(root.tensor) for x in inputs):
-                root.tensor = root.tensor.clone()
-
-    def drop(self, root: Weights) -> None:
-        """It waits no longer."""
-        self.roots = [other for other in self.roots if other is not root]
-        attends = root.scored or root.consumed
-        if attends and not root.used and root.tensor is not None and root.tensor.shape[root.axis] > 1:
-            self.unsummed(root)
-        root.tensor = None
-        root.parts.clear()
-
-    def forget(self, ended: Any) -> None:
-        """A call has ended: nobody will sum values with the weights that were waiting in it."""
-        for root in [root for root in self.roots if root.owner is ended]:
-            self.drop(root)
+        with self.paused():
+            linked = show_unsummed(root)
+            how: dict[str, Any] = {"note": linked.note, "unsure": explain_unsummed(root), "call": root.call}
+            self.add_dense(linked, "softmax", linked.itself, **how)
 
 
 # ── weights that no softmax operator gave
-
-EXPONENTIALS = {"exp", "exp_", "exp2", "exp2_"}
 
 
 def may_be_weights(node: Node | None, weights: Tensor) -> bool:
@@ -299,7 +311,7 @@ def with_own_root(found: Sum) -> Sum | None:
     root = found.node.own_root
     if root is None or root.axis != moving[0]:
         tensor = found.storage.as_strided(own.sizes, own.strides, own.start)
-        root = found.node.own_root = Weights(tensor, moving[0], found.node, own, scored=True)
+        root = found.node.own_root = Softmax(tensor, moving[0], found.node, own, scored=True)
     return replace(found, node=Node(root, own, dropped=found.node.dropped))
 
 
@@ -322,9 +334,6 @@ def is_normalized(weights: Tensor) -> bool:
     total = weights.sum(-1, dtype=torch.float64)
     fits = (total - 1).abs() <= close_to_one(weights.dtype)
     return bool((fits | (total == 0)).all() and fits.any())
-
-
-DROPPED = "attention dropout was on: these are the weights after it; call model.eval() before recording"
 
 
 def describe(weights: Tensor) -> str:

@@ -134,13 +134,13 @@ def prove(source: Source) -> Proof:
             found = relative_errors(mine, source.out[:, :, rows], size, dtype)
             if not size.isfinite().all():  # NaN, which any weights would give
                 found = found.masked_fill(~size.isfinite().any(-1) & weights.isfinite().all(-1), torch.nan)
-            errors.append(source.picked(found).float())
+            errors.append(source.pick_heads(found).float())
             if blind:
                 inside = inside + source.weight_in_groups(groups, weights, rows)
                 whole = whole + weights.abs().sum((-2, -1))
         heads = tuple(range(source.h)) if source.numbers is None else source.numbers
         rows_named = None if source.rows is None else tuple(source.rows.tolist())
-        alike = source.picked(part_of(inside.amax(-1), whole))
+        alike = source.pick_heads(part_of(inside.amax(-1), whole))
         if not source.out.shape[-1]:
             errors = [torch.full_like(each, torch.inf) for each in errors]
         if errors:

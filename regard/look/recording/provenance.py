@@ -21,6 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 DEEPEST = 64  # steps element by element that are followed back
 FEW = 8  # ancestors that are remembered of each kind
 Index = list[np.ndarray]  # one array for each axis
+Ancestors = tuple[frozenset[int], frozenset[int]]  # of queries and of keys
 
 
 class Geometry(NamedTuple):
@@ -81,11 +82,11 @@ class Product:
     right: Tensor | None = None
     left_node: Node | None = None
     right_node: Node | None = None
-    kin: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    ancestors: Ancestors = (frozenset(), frozenset())
 
 
 @dataclass(eq=False)
-class Weights:
+class Softmax:
     """A softmax. The tensor is held until values are met, or the module that computes it has ended."""
 
     tensor: Tensor | None
@@ -106,7 +107,7 @@ class Weights:
 
 
 @dataclass(eq=False)
-class Portion:
+class EdgeSoftmax:
     """A softmax over the edges that end in a node.   e h"""
 
     tensor: Tensor
@@ -114,7 +115,7 @@ class Portion:
 
 
 @dataclass(eq=False)
-class Weighted:
+class WeightedValues:
     """Weights times values, element by element, not summed yet."""
 
     node: Node  # of the weights, and how they were laid over the result
@@ -127,7 +128,7 @@ class Noise:
     """Random zeros and ones: what dropout multiplies with."""
 
 
-Root = Product | Weights | Portion | Weighted | Noise
+Root = Product | Softmax | EdgeSoftmax | WeightedValues | Noise
 
 
 @dataclass(eq=False, slots=True)
@@ -199,7 +200,7 @@ class Trace:
     node: Node | None = None
     scored: bool = False  # made of a product of two computed tensors, and not projected since
     paired: bool = False  # made of all pairs of two tensors, element by element
-    softmax: Weights | None = None  # made of this, in whatever way
+    softmax: Softmax | None = None  # made of this, in whatever way
 
 
 def key_of(x: Tensor) -> int | None:
@@ -214,7 +215,7 @@ def _latest(numbers: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(set(numbers))[-FEW:])
 
 
-class Lineage:
+class Provenance:
     """All storages that are alive, and how each came to be."""
 
     def __init__(self) -> None:
@@ -242,7 +243,7 @@ class Lineage:
             return found.node
         return None
 
-    def kin(self, x: Tensor) -> frozenset[int]:
+    def ancestors(self, x: Tensor) -> frozenset[int]:
         """What a tensor descends from, up to two projections back. Queries and keys that share it attend to
         themselves."""
         trace = self.trace(x)
@@ -325,7 +326,7 @@ class Lineage:
         trace = self.trace(out)
         if trace is not None:
             trace.node = Node(root, Geometry.of(out), exponential=exponential)
-            if isinstance(root, Weights):
+            if isinstance(root, Softmax):
                 trace.softmax = root
 
     def scored(self, x: Tensor) -> bool:
@@ -338,7 +339,7 @@ class Lineage:
         trace = self.trace(x)
         return trace is not None and trace.paired
 
-    def softmax(self, x: Tensor) -> Weights | None:
+    def softmax(self, x: Tensor) -> Softmax | None:
         """The softmax of which it was made, in whatever way."""
         trace = self.trace(x)
         return None if trace is None else trace.softmax

@@ -89,8 +89,8 @@ class TappedMix(Source):
         self.v, self.out, self.given, self.mask = heard.v, heard.out, heard.scores.detach(), heard.mask
         self.b, self.h, self.n, self.m = heard.scores.shape
 
-    def held(self, shelf: list[Tensor]) -> None:
-        super().held(shelf)
+    def hold(self, shelf: list[Tensor]) -> None:
+        super().hold(shelf)
         self.given = self.given.clone()
 
     def all_weights(self, rows: Rows) -> Tensor:
@@ -117,8 +117,8 @@ class TappedEdges(EdgeSource):
             )
             return self.proof(*(x.transpose(0, 1) for x in sums))
 
-    def held(self) -> None:
-        super().held()
+    def hold(self) -> None:
+        super().hold()
         self.every, self.v = self.every[:0], self.v[:0]
 
 

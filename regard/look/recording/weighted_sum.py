@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +21,11 @@ from torch import Tensor
 from regard.attention.kernels.reference import heads_of
 from regard.errors import RegardError
 from regard.look.recording.calls import copy_detached
-from regard.look.recording.provenance import Index, Node, Weighted
+from regard.look.recording.provenance import Ancestors, Index, Node, WeightedValues
 
 Rows = slice | Tensor
 MOST = 2**22  # weights in memory at once
+EACH_ROW = "bhnm,bhnme->bhne"  # every row has values of its own
 
 
 class Unchanged:
@@ -82,7 +84,7 @@ class Source(ABC):
         """How much of the weight of these rows lies in each group of keys.   b h m and b h r m -> b h g"""
         return sum_in_groups(groups, weights.abs().sum(-2))
 
-    def held(self, shelf: list[Tensor]) -> None:
+    def hold(self, shelf: list[Tensor]) -> None:
         """Copy what is to be kept for later. The shelf has masks of other attentions, which need not be held
         twice."""
         self.q, self.k, self.v = (None if x is None else copy_detached(x) for x in (self.q, self.k, self.v))
@@ -101,9 +103,9 @@ class Source(ABC):
                 rows: Rows = slice(0, self.n)
             else:
                 rows = self.rows.to(self.out.device)
-            return self.picked(self.all_weights(rows))
+            return self.pick_heads(self.all_weights(rows))
 
-    def picked(self, x: Tensor) -> Tensor:
+    def pick_heads(self, x: Tensor) -> Tensor:
         """The heads that are wanted, of those there are.   b h ... -> b h' ..."""
         if self.among is None:
             return x
@@ -167,25 +169,41 @@ def softmax(scores: Tensor) -> Tensor:
 
 # ── weights that the model computed
 
-EACH_ROW = "bhnm,bhnme->bhne"  # every row has values of its own
 
-
-class Kept(Source):
+class RecordedWeights(Source):
     """Weights that the model itself computed, and the values they were summed with."""
 
     def __init__(
-        self, weights: Tensor, values: Tensor, out: Tensor, q: Tensor | None, k: Tensor | None
+        self,
+        weights: Tensor,
+        values: Tensor,
+        out: Tensor,
+        q: Tensor | None = None,
+        k: Tensor | None = None,
+        ancestors: Ancestors | None = None,
+        note: str | None = None,
+        changed: float = 0.0,
     ) -> None:
+        """ancestors: of queries and keys, where they are known. changed: how far the weights that were summed are
+        from those of the softmax"""
         self.kept, self.q, self.k, self.out = weights, q, k, out
+        self.ancestors, self.note, self.changed = ancestors, note, changed
         self.b, self.h, self.n, self.m = weights.shape
         self.values = values  # b h m e, or b h n m e when every row has values of its own
         self.v = values if values.dim() == 4 else None
         self.slots: Tensor | None = None  # where a row is among those that were held
 
     @classmethod
-    def alone(cls, weights: Tensor, q: Tensor | None = None, k: Tensor | None = None) -> Kept:
+    def alone(cls, weights: Tensor, *known: Any) -> RecordedWeights:
         """Weights of which no sum with values is known."""
-        return cls(weights, weights.mT[..., :0], weights[..., :0], q, k)
+        return cls(weights, weights.mT[..., :0], weights[..., :0], *known)
+
+    @property
+    def itself(self) -> bool:
+        """Do queries and keys come from the same tokens? By their lengths, where nothing else is known."""
+        if self.ancestors is not None:
+            return bool(self.ancestors[0] & self.ancestors[1])
+        return self.n == self.m and self.n > 1
 
     def choose(self, heads: Sequence[int] | None, rows: Tensor | None) -> None:
         self.rows = rows
@@ -197,8 +215,8 @@ class Kept(Source):
         self.v = self.values if self.values.dim() == 4 else None
         self.h, self.numbers = len(chosen), tuple(chosen)
 
-    def held(self, shelf: list[Tensor]) -> None:
-        super().held(shelf)
+    def hold(self, shelf: list[Tensor]) -> None:
+        super().hold(shelf)
         if self.rows is None:
             self.kept = copy_detached(self.kept)
         else:
@@ -240,7 +258,7 @@ def slim(source: Source) -> Source:
         return source
     with quiet(source.out):
         weights = source.all_weights(slice(0, source.n))
-    kept = Kept(weights, weights[..., :0], source.out, source.q, None)
+    kept = RecordedWeights(weights, weights[..., :0], source.out, source.q, None)
     kept.v, kept.numbers, kept.rows, kept.among = None, source.numbers, source.rows, source.among
     return kept
 
@@ -305,7 +323,7 @@ def of_product(node: Node, weights: Tensor, values: Tensor, out: Tensor, *, righ
     return Sum(node, starts, sm, weights.detach(), weights.detach(), values, out)
 
 
-def from_weighted_sum(root: Weighted, view: Tensor, axis: int, out: Tensor) -> Sum | None:
+def from_weighted_sum(root: WeightedValues, view: Tensor, axis: int, out: Tensor) -> Sum | None:
     """(weights * values).sum(axis): the last axis along which the weights are all the same is that of the
     channels."""
     laid, values = root.view, root.values.expand(root.view.sizes)
