@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -67,33 +67,42 @@ class AttentionDispatchMode(TorchDispatchMode):
             return out
         inputs = find_tensors((args, kwargs))
         nested = is_nested(inputs)
-        if nested and (types or not is_composite(func, nested=True)):
+        if nested and (types or not is_composite(func, *NESTED_KEYS)):
             out = func(*args, **kwargs)
             if self.calls.current is not None:
-                self.nested.note(func._schema.name.rpartition("::")[2], args, out)
+                self.nested.note(name_of(func), args, out)
             return out
-        if nested or is_composite(func):
+        operation = meaning_of(func)
+        if nested or operation.composite:
             with self, _views_as_ever():  # its parts pass by here, too
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
-        writes = func._schema.is_mutable
-        if writes:
+        if operation.writes:
             self.softmaxes.copy_before_write(inputs)
         out = func(*args, **kwargs)
         outputs = find_tensors(out)
-        if outputs and not is_nested(outputs) and self.calls.current is not None:
-            what = kind_of(func)
-            projects = what in ("product", "convolution")
-            if projects:
-                moving = [x for x in inputs if key_of(x) not in self.parameters]
-            else:
-                moving = inputs
-            self.provenance.made(moving, outputs, projects, writes)
-            self.note(what, func, args, kwargs, inputs, outputs[0])
-            self.note_lost(what, func, inputs, outputs[0])
+        if not outputs or is_nested(outputs) or self.calls.current is None:
+            return out
+        if operation.kind != "other" or not self.provenance.is_view(inputs, outputs):
+            self.note(operation, func, args, kwargs, inputs, outputs)
         return out
 
-    def note(self, what: str, func: Any, args: Any, kwargs: Any, inputs: list[Tensor], out: Tensor) -> None:
-        name = func._schema.name.rpartition("::")[2]
+    def note(
+        self,
+        operation: Operation,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        inputs: list[Tensor],
+        outputs: list[Tensor],
+    ) -> None:
+        """What follows from an operation that made something new, or wrote on something."""
+        name, what, out = operation.name, operation.kind, outputs[0]
+        projects = what in ("product", "convolution")
+        if projects:
+            moving = [x for x in inputs if key_of(x) not in self.parameters]
+        else:
+            moving = inputs
+        self.provenance.made(moving, outputs, projects, operation.writes)
         if what in ("pointwise", "multiply"):
             self.follow(name, inputs, out, multiplies=what == "multiply")
         elif what == "written":  # some elements of it; the others stay what they were
@@ -133,6 +142,8 @@ class AttentionDispatchMode(TorchDispatchMode):
             along = edges_by_hand(None if node is None else node.root, args, out)
             if along is not None and not inside_attend():
                 self.add_edges(along, False, (), unsure=UNKNOWN)
+        if what in ("other", "written", "convolution"):
+            self.note_lost(operation, inputs, out)
 
     # ── what each operation tells
 
@@ -178,15 +189,13 @@ class AttentionDispatchMode(TorchDispatchMode):
             if isinstance(node.root, Softmax) and node.root is not followed.root:
                 node.root.lost.append(name)
 
-    def note_lost(self, what: str, func: Any, inputs: list[Tensor], out: Tensor) -> None:
+    def note_lost(self, operation: Operation, inputs: list[Tensor], out: Tensor) -> None:
         """Weights went through something in which they are not followed."""
-        if what not in ("other", "written", "convolution"):
-            return
         for x in inputs:
             node = self.provenance.node(x)
             if node is not None and isinstance(node.root, Softmax) and key_of(x) != key_of(out):
-                node.root.lost.append(func._schema.name.rpartition("::")[2])
-                if what == "convolution":
+                node.root.lost.append(operation.name)
+                if operation.kind == "convolution":
                     node.root.mixed = HEADS
                     self.provenance.mark(out, softmax=node.root)
 
@@ -253,50 +262,65 @@ IN_PLACE = {
 }
 
 
-@cache
-def kind_of(operator: Any) -> str:
+class Operation(NamedTuple):
     """What an operation means to a listener."""
-    name = operator._schema.name.rpartition("::")[2]
+
+    name: str
+    kind: str
+    writes: bool
+    composite: bool
+
+
+@cache
+def meaning_of(operator: Any) -> Operation:
+    name, writes = name_of(operator), operator._schema.is_mutable
+    pointwise = name in IN_PLACE or torch.Tag.pointwise in operator.tags
+    return Operation(name, _kind_of(name, pointwise, writes), writes, is_composite(operator, "CPU"))
+
+
+def name_of(operator: Any) -> str:
+    return operator._schema.name.rpartition("::")[2]
+
+
+@cache
+def is_composite(operator: Any, *own: str) -> bool:
+    """Is it only a name for other operations, with no way of its own? Inference mode hands over such names (matmul,
+    softmax) as they are. Nested tensors have ways of their own for many of them."""
+    has = partial(torch._C._dispatch_has_kernel_for_dispatch_key, operator.name())
+    return has("CompositeImplicitAutograd") and not any(map(has, own))
+
+
+def _kind_of(name: str, pointwise: bool, writes: bool) -> str:
     for kinds, answer in (
         (FUSED, "fused"),
         (PRODUCTS, "product"),
         (CONVOLUTIONS, "convolution"),
         (SOFTMAXES, "softmax"),
+        (COPIES, "copy"),
     ):
         if name in kinds:
             return answer
-    if name in COPIES:
-        return "copy"
     if name in ("sum", "cat", "native_dropout"):
         return name
     if name.startswith("bernoulli"):
         return "noise"
-    if name in IN_PLACE or torch.Tag.pointwise in operator.tags:
-        if name == "mul":
-            return "multiply"
-        return "pointwise"
-    if operator._schema.is_mutable:
-        return "written"
-    return "other"
-
-
-@cache
-def is_composite(operator: Any, *, nested: bool = False) -> bool:
-    """Is it only a name for other operations? Inference mode hands over such names (matmul, softmax) as they
-    are. Nested tensors have ways of their own for many of them."""
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    own = NESTED_KEYS if nested else ("CPU",)
-    return has(operator.name(), "CompositeImplicitAutograd") and not any(
-        has(operator.name(), key) for key in own
-    )
+    if pointwise:
+        return "multiply" if name == "mul" else "pointwise"
+    return "written" if writes else "other"
 
 
 def find_tensors(value: Any) -> list[Tensor]:
     """All tensors of a call, in order."""
     if isinstance(value, Tensor):
         return [value]
-    if isinstance(value, list | tuple):
-        return [x for each in value for x in find_tensors(each)]
+    found: list[Tensor] = []
     if isinstance(value, dict):
-        return [x for each in value.values() for x in find_tensors(each)]
-    return []
+        value = value.values()
+    elif not isinstance(value, (tuple, list)):
+        return found
+    for each in value:
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif isinstance(each, (tuple, list, dict)):
+            found += find_tensors(each)
+    return found

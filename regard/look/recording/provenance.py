@@ -211,8 +211,12 @@ def key_of(x: Tensor) -> int | None:
         return None
 
 
-def _latest(numbers: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(set(numbers))[-FEW:])
+def _latest(several: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """The last few of all numbers."""
+    distinct = {numbers for numbers in several if numbers}
+    if len(distinct) < 2:  # mostly
+        return distinct.pop() if distinct else ()
+    return tuple(sorted({number for numbers in distinct for number in numbers})[-FEW:])
 
 
 class Provenance:
@@ -251,13 +255,20 @@ class Provenance:
             return frozenset()
         return frozenset((trace.number, trace.base, *trace.near, *trace.far))
 
+    def is_view(self, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+        """Is all that came out another view of the one tensor that went in?"""
+        if len(inputs) != 1 or self.trace(inputs[0]) is None:
+            return False
+        key = key_of(inputs[0])
+        return all(key_of(x) == key for x in outputs)
+
     def made(self, inputs: list[Tensor], outputs: list[Tensor], projects: bool, writes: bool) -> None:
         """Note an operation: what its outputs descend from."""
         known = [trace for trace in map(self.trace, inputs) if trace is not None]
         if projects:
-            near, far = _latest(t.number for t in known), _latest(n for t in known for n in t.near)
+            near, far = _latest([(t.number,) for t in known]), _latest([t.near for t in known])
         else:
-            near, far = _latest(n for t in known for n in t.near), _latest(n for t in known for n in t.far)
+            near, far = _latest([t.near for t in known]), _latest([t.far for t in known])
         given = {trace.number for trace in known}
         scored = not projects and any(trace.scored for trace in known)
         paired = not projects and any(trace.paired for trace in known)
