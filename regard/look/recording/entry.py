@@ -228,13 +228,17 @@ def summarize(source: Source, top: int | None, *, itself: bool) -> Summary:
             weights = source.pick_heads(weights)
             entropies.append(entropy(weights))
             if itself:
-                distances.append(farness(weights, rows + source.m - source.n))
+                distances.append(
+                    farness(
+                        weights, torch.arange(source.n, device=weights.device)[rows] + source.m - source.n
+                    )
+                )
             largest = weights.topk(count, dim=-1)
             tops.append(largest.values)
             places.append(largest.indices)
             total = weights.sum(2)
             received = total if received is None else received + total
-        wanted = max(1, len(source.wanted_rows()))
+        wanted = max(1, source.n if source.rows is None else len(source.rows))
         if received is None:
             received = source.pick_heads(source.out.new_zeros(source.b, source.h, source.m))
         joined = [torch.cat(parts, 2) for parts in (entropies, tops, places)]

@@ -112,14 +112,12 @@ class Fused(Source):
         if self.mask is not None:
             mask = self.mask_of(rows)
             if mask.dtype == torch.bool:
-                scores = scores.masked_fill(~mask, -torch.inf)
+                scores.masked_fill_(~mask, -torch.inf)
             else:
-                scores = scores + mask.to(scores.dtype)
+                scores += mask.to(scores.dtype)
         if self.causal:
             here = torch.arange(self.n, device=scores.device)[rows]
-            scores = scores.masked_fill(
-                torch.arange(self.m, device=scores.device) > here[:, None], -torch.inf
-            )
+            scores.masked_fill_(torch.arange(self.m, device=scores.device) > here[:, None], -torch.inf)
         return softmax(scores)
 
 

@@ -91,8 +91,7 @@ def _group_equal(values: Tensor) -> Tensor:
     """Sorted along one direction, equal values are neighbours."""
     channels = torch.arange(values.shape[-1], device=values.device)
     place = (values * ((channels * 0.618) % 1 + 0.5)).sum(-1)
-    order = place.argsort(-1)
-    place = place.gather(-1, order)
+    place, order = place.sort(-1)
     same = place[..., 1:] == place[..., :-1]
     groups = torch.zeros_like(order)
     if not same.any():

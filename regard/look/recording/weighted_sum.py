@@ -111,18 +111,14 @@ class Source(ABC):
             return x
         return x[:, list(self.among)]
 
-    def wanted_rows(self) -> Tensor:
-        if self.rows is None:
-            return torch.arange(self.n)
-        return self.rows
-
-    def blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Wanted rows a few at a time, with their weights for every head, so that few are in memory at
-        once."""
-        wanted = self.wanted_rows().to(self.out.device)
+    def blocks(self) -> Iterator[tuple[Rows, Tensor]]:
+        """Wanted rows a few at a time, with their weights for every head, so that few are in memory at once."""
         step = max(1, MOST // max(1, self.b * self.h * self.m))
-        for start in range(0, len(wanted), step):
-            rows = wanted[start : start + step]
+        if self.rows is None:
+            found: Iterable[Rows] = (slice(at, min(at + step, self.n)) for at in range(0, self.n, step))
+        else:
+            found = self.rows.to(self.out.device).split(step) if len(self.rows) else ()
+        for rows in found:
             yield rows, self.all_weights(rows)
 
 
@@ -163,6 +159,9 @@ def close_to_one(dtype: torch.dtype) -> float:
 
 def softmax(scores: Tensor) -> Tensor:
     """Over the last axis; a row of nothing but −inf has zeros, as in the fused kernels."""
+    weights = scores.softmax(-1)
+    if not weights[..., :1].isnan().any():  # nearly always, and this is quick
+        return weights
     empty = (scores == -torch.inf).all(-1, keepdim=True)
     return scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)
 
@@ -227,7 +226,7 @@ class RecordedWeights(Source):
         self.values = self.values[..., :0]  # the proof is done
 
     def all_weights(self, rows: Rows) -> Tensor:
-        return wide(self.kept[:, :, rows if self.slots is None else self.slots[rows]])
+        return wide(self.kept[:, :, rows if self.slots is None else self.slots[rows]]).contiguous()
 
     def sums(self, weights: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         if self.values.dim() == 4:
