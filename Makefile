@@ -33,7 +33,7 @@ browser:
 	    || echo "There is no chromium, so pages are not tested; to have it: sudo apt-get install chromium" >&2
 
 # A warning is an error: a link that leads nowhere stops it.
-docs: $(VENV)/.docs ## the site, for reading offline: build/site/index.html
+docs: $(READY) ## the site, for reading offline: build/site/index.html
 	@rm -rf build/site build/site-source
 	@$(BIN)/python docs/site/assemble.py build/site-source
 	@PYTHONPATH=. $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html build/site-source build/site
@@ -58,9 +58,5 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once; downloading torch takes a while."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -c constraints.txt hatchling
-	@$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[all,dev]'
-	@touch $@
-
-$(VENV)/.docs: $(READY)
-	@$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation -e '.[docs]'
+	@$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[all,dev,docs]'
 	@touch $@

@@ -1,20 +1,309 @@
-"""Configurations: small frozen dataclasses, to plain JSON and back to an equal object.
+"""Configurations: small frozen dataclasses that pydantic checks, to plain JSON and back to an equal object.
 
-A field may be a bool, int, float or str, None, a Literal, a union of these, a tuple, or another such
-dataclass. Reading is strict: a wrong type, a missing key or a key nobody knows is a ValueError that names the
-key by its dotted path.
+    @config
+    class PoolConfig:
+        dim: Width  # a bound is part of the type of its field
+        heads: Count = 4  # the comment behind a field is its help
+        queries: Rare[Positive] = 1  # behind --help-all
+
+Nothing is converted: "3" is no number, and an unknown key is an error that names the nearest known one. What two fields
+must hold together is a `__post_init__`, which raises RegardError.
 """
 
+from __future__ import annotations
+
+import dataclasses
+import functools
 import json
 import math
 import types
-from collections.abc import Iterable
-from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+import typing
+from collections.abc import Iterable, Iterator
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass, is_pydantic_dataclass, rebuild_dataclass
+from pydantic.fields import FieldInfo
 
 from regard.errors import RegardError, nearest
 
 C = TypeVar("C")
+T = TypeVar("T")
+
+# The bounds are far above what anybody trains, and below what hangs, overflows or fills the memory by itself: a number
+# that is too large is refused before anything is made of it. (What is too much together, models/memory.py refuses.)
+Positive = Annotated[int, Field(ge=1, le=10**12)]  # steps, and whatever is only counted
+Natural = Annotated[int, Field(ge=0, le=10**12)]
+Vocabulary = Annotated[int, Field(ge=1, le=2**24)]
+Length = Annotated[int, Field(ge=1, le=2**22)]  # of a sequence
+Size = Annotated[int, Field(ge=1, le=2**20)]  # of a batch, a set, an image's row, an input or an output
+Width = Annotated[int, Field(ge=1, le=2**18)]  # channels
+Classes = Annotated[int, Field(ge=1, le=2**16)]
+Depth = Annotated[int, Field(ge=1, le=512)]
+Count = Annotated[int, Field(ge=1, le=1024)]  # of heads, experts, colours, pixels of a patch
+Extras = Annotated[int, Field(ge=0, le=1024)]  # registers, kinds of tokens: there may be none
+Kernel = Annotated[int, Field(ge=1, le=64)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Amount = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]  # not all of it
+Part = Annotated[float, Field(ge=0, le=1)]
+
+BOUNDS = {
+    "ge": "from {:,} on",
+    "gt": "above {:,}",
+    "le": "to {:,}",
+    "lt": "below {:,}",
+    "multiple_of": "a multiple of {}",
+    "min_length": "(at least {:,})",
+    "max_length": "(at most {:,})",
+}
+RARE = "rare"
+Rare = Annotated[T, RARE]  # an option that few need: --help-all shows it
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
+def config(cls: type[C]) -> type[C]:
+    """Make a class a config. Its schema is built when the first object is made."""
+    settings = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
+    made: Any = dataclass(frozen=True, kw_only=True, config=settings)(cls)
+    checked = made.__init__
+
+    @functools.wraps(checked)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not made.__pydantic_complete__:
+            rebuild_dataclass(made)
+            made.__init__ = init  # pydantic had set its own again
+        try:
+            checked(self, *args, **kwargs)
+        except ValidationError as error:
+            raise explain(type(self), error) from None
+
+    made.__init__ = init
+    return made
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """A config as dicts, lists and scalars, ready for JSON, without fields that are kept in files of their own."""
+    if not _is_config(type(config)):
+        _be_dataclass(type(config))
+        return {
+            field.name: _plain(getattr(config, field.name), field.name) for field in _settable(type(config))
+        }
+    adapter: Any = _adapter(config.__class__)
+    found: dict[str, Any] = adapter.dump_python(config, mode="json")
+    return found
+
+
+def from_dict(cls: type[C], data: Any) -> C:
+    """The config of class cls that `to_dict` made the data from."""
+    if not _is_config(cls):
+        _be_dataclass(cls)
+        return _read_dataclass(cls, data, "")
+    return from_json(cls, json.dumps(data, default=repr))
+
+
+def to_json(config: Any) -> str:
+    """A config as readable JSON text, one key a line."""
+    return json.dumps(to_dict(config), indent=2, ensure_ascii=False) + "\n"
+
+
+def from_json(cls: type[C], text: str | bytes) -> C:
+    """The config of class cls from JSON text."""
+    if not _is_config(cls):
+        return from_dict(cls, json.loads(text))
+    try:
+        adapter: Any = _adapter(cast(Any, cls))
+        found: C = adapter.validate_json(text)
+    except ValidationError as error:
+        raise explain(cls, error) from None
+    return found
+
+
+def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
+    """Where two configs of one class differ, as (dotted key, value in a, value in b); empty exactly when a == b."""
+    if type(a) is not type(b):
+        raise TypeError(
+            f"can only compare two configs of one class, got {type(a).__name__} and {type(b).__name__}"
+        )
+    found: list[tuple[str, Any, Any]] = []
+    for field in dataclasses.fields(a):
+        left, right = getattr(a, field.name), getattr(b, field.name)
+        if not field.compare or left == right:
+            continue
+        if dataclasses.is_dataclass(left) and type(left) is type(right):
+            found += [(f"{field.name}.{key}", x, y) for key, x, y in differences(left, right)]
+        else:
+            found.append((field.name, left, right))
+    return found
+
+
+@functools.cache
+def _adapter(cls: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)
+
+
+# ── what is wrong, in one line
+
+
+def explain(cls: Any, error: ValidationError) -> RegardError:
+    """The first thing that is wrong, with its dotted name; of a name that nobody knows before all else, because another
+    may be missing for it."""
+    found = error.errors(include_url=False)
+    unknown = [each for each in found if each["type"] == "unexpected_keyword_argument"]
+    first: Any = (unknown or found)[0]
+    owner, names, hint = _locate(cls, first["loc"])
+    option = ".".join(names) or None
+    kind, value = first["type"], first["input"]
+    if kind == "value_error":  # of a __post_init__
+        cause = first["ctx"]["error"]
+        inner = getattr(cause, "option", None)
+        text = cause.text if inner else str(cause)
+        if inner is None and option:
+            text = f"has parts that do not go together: {text}"
+        return RegardError(text, option=".".join(filter(None, (option, inner))) or None)
+    if kind == "unexpected_keyword_argument":
+        return RegardError(_say_unknown(owner, names), option=option)
+    if kind == "json_invalid":
+        return RegardError(f"not JSON: {first['ctx']['error']}")
+    if kind == "missing":
+        return RegardError(f"is missing; {owner.__name__} cannot be without it", option=option)
+    if kind in ("union_tag_invalid", "union_tag_not_found") and isinstance(value, dict):
+        names, value = [*names, "kind"], value.get("kind")
+    return RegardError(_say_wrong(hint, value), option=".".join(names) or cls.__name__)
+
+
+def describe_type(hint: Any) -> str:
+    """What may be given: a whole number, at least 1 and at most 1,024; one of pre, post; None."""
+    members = union_members(hint)
+    if len(members) > 1:
+        kinds = [kind for each in members if (kind := kind_of(each))]
+        others = [describe_type(each) for each in members if not kind_of(each)]
+        said = " or ".join([*([f"one of {', '.join(kinds)}"] if kinds else []), *others])
+        return said.replace(" or None", ", or None")
+    (hint,) = members
+    if get_origin(hint) is Annotated:
+        plain, *metadata = get_args(hint)
+        bounds = [_say_bounds(each) for each in metadata if isinstance(each, FieldInfo)]
+        return describe_type(plain) + "".join(bounds)
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if get_origin(hint) is tuple:
+        each, *more = get_args(hint)
+        if more in ([], [Ellipsis]):
+            return f"a list, each {describe_type(each)}"
+        return f"a list of {1 + len(more)}"
+    if dataclasses.is_dataclass(hint):
+        return f"an object with the keys of {getattr(hint, '__name__', hint)}"
+    return {
+        int: "a whole number",
+        float: "a number",
+        bool: "True or False",
+        str: "text",
+        types.NoneType: "None",
+    }.get(hint, str(hint))
+
+
+def union_members(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, in or out of Annotated; of any other type, itself."""
+    if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) in (Union, types.UnionType):
+        return union_members(get_args(hint)[0])
+    if get_origin(hint) is Annotated and RARE in hint.__metadata__:
+        rest = [each for each in hint.__metadata__ if each != RARE]
+        return union_members(Annotated[hint.__origin__, *rest] if rest else hint.__origin__)
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(member for each in get_args(hint) for member in union_members(each))
+    return (hint,)
+
+
+def _without_bounds(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def kind_of(cls: Any) -> str | None:
+    """The word by which a member of a union of configs is chosen; None: it has none."""
+    field = getattr(cls, "__dataclass_fields__", {}).get("kind")
+    return None if field is None else str(field.default)
+
+
+def hints_of(cls: Any) -> dict[str, Any]:
+    """The types of the fields of a config, with their bounds."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def _locate(cls: Any, place: tuple[str | int, ...]) -> tuple[Any, list[str], Any]:
+    """Where pydantic found something: the config that it is in, the dotted name without the names of types that pydantic
+    puts between, and the type that is expected there."""
+    owner, names, hint = cls, list[str](), cls
+    for part in place:
+        members = [_without_bounds(each) for each in union_members(hint)]
+        inner = [each for each in members if dataclasses.is_dataclass(each)]
+        if len(inner) > 1:  # the part is the kind that was chosen
+            hint = next((each for each in inner if kind_of(each) == part), hint)
+        elif inner:
+            owner, hint = inner[0], hints_of(inner[0]).get(str(part))
+            names.append(str(part))
+        elif isinstance(part, int):
+            names.append(str(part))
+            of = next((get_args(each) for each in members if get_origin(each) is tuple), ())
+            hint = of[part] if part < len(of) and of[part] is not Ellipsis else (*of, hint)[0]
+    return owner, names, hint
+
+
+def _say_bounds(field: FieldInfo) -> str:
+    """from 1 to 1,024; above 0; from 0 on and below 1"""
+    said = [
+        BOUNDS[key].format(getattr(each, key))
+        for each in field.metadata
+        for key in BOUNDS
+        if hasattr(each, key)
+    ]
+    return "".join([" ", " and ".join(said).replace(" on and to ", " to ")] if said else [])
+
+
+def _say_unknown(owner: Any, names: list[str]) -> str:
+    *above, name = names
+    known = list(hints_of(owner))
+    near = nearest(name, known)
+    hope = f"did you mean {'.'.join([*above, near])}? " if near else ""
+    listed = f"known: {', '.join(known)}" if len(known) <= 16 else f"it has {len(known)} others"
+    return f"is no option of {owner.__name__}; {hope}{listed}"
+
+
+def _say_wrong(hint: Any, value: Any) -> str:
+    if isinstance(value, int) and abs(value) > 10**30:
+        given = f"a number of {value.bit_length():,} bits"
+    else:
+        given = repr(value)
+    if len(given) > 60:
+        given = given[:57] + "..."
+    choices = list(_choices(hint))
+    near = nearest(value, choices) if isinstance(value, str) else None
+    return f"must be {describe_type(hint)}, got {given}" + (f"; did you mean {near!r}?" if near else "")
+
+
+def _choices(hint: Any) -> Iterator[str]:
+    """The words that a type allows, where it names them."""
+    for each in union_members(hint):
+        if get_origin(each) is Literal:
+            yield from (choice for choice in get_args(each) if isinstance(choice, str))
+        elif kind := kind_of(each):
+            yield kind
+
+
+# ── of classes that are not configs yet
 
 # The largest value of each whole number in a config, by its name; a class can say otherwise in `largest`. They are
 # far above what anybody trains, and below what hangs, overflows or fills the memory by itself: a number that is
@@ -61,58 +350,6 @@ LARGEST: dict[str, int] = {
 LONGEST = 1024  # numbers in a row, such as the widths of layers
 
 
-def to_dict(config: Any) -> dict[str, Any]:
-    """A config as dicts, lists and scalars, ready for JSON. Raises TypeError for what could not come back
-    equal."""
-    _be_dataclass(type(config))
-    return {field.name: _plain(getattr(config, field.name), field.name) for field in _settable(type(config))}
-
-
-def from_dict(cls: type[C], data: Any) -> C:
-    """The config of class cls that `to_dict` made the data from; its own checks (`__post_init__`) run as
-    always."""
-    _be_dataclass(cls)
-    return _read_dataclass(cls, data, "")
-
-
-def to_json(config: Any) -> str:
-    """A config as readable JSON text, one key a line. JSON has no nan or infinity, so they are refused."""
-    return json.dumps(to_dict(config), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def from_json(cls: type[C], text: str) -> C:
-    """The config of class cls from JSON text."""
-    try:
-        data = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise RegardError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except RegardError:
-        raise
-    except (ValueError, RecursionError) as error:  # a number of too many digits, too many brackets
-        raise RegardError(f"not JSON that can be read: {error}") from error
-    return from_dict(cls, data)
-
-
-def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
-    """Where two configs of one class differ, as (dotted key, value in a, value in b); empty exactly when a ==
-    b."""
-    _be_dataclass(type(a))
-    if type(a) is not type(b):
-        raise TypeError(
-            f"can only compare two configs of one class, got {type(a).__name__} and {type(b).__name__}"
-        )
-    found: list[tuple[str, Any, Any]] = []
-    for field in fields(a):
-        left, right = getattr(a, field.name), getattr(b, field.name)
-        if not field.compare or left == right:
-            continue
-        if is_dataclass(left) and type(left) is type(right):
-            found += [(f"{field.name}.{key}", x, y) for key, x, y in differences(left, right)]
-        else:
-            found.append((field.name, left, right))
-    return found
-
-
 def check_positive(config: Any, *names: str) -> None:
     """For `__post_init__`: each named field must be a number above zero."""
     for name in names:
@@ -124,7 +361,7 @@ def check_positive(config: Any, *names: str) -> None:
 def check_sizes(config: Any) -> None:
     """For `__post_init__`, before all else: no whole number is above its largest value, and each number is
     finite."""
-    for field in fields(config):
+    for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if not isinstance(value, tuple):
             _check_size(config, field.name, value)
@@ -150,7 +387,7 @@ def _check_size(config: Any, name: str, value: Any) -> None:
 
 
 def _plain(value: Any, key: str) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             each.name: _plain(getattr(value, each.name), f"{key}.{each.name}")
             for each in _settable(type(value))
@@ -179,7 +416,7 @@ def _read(annotation: Any, value: Any, key: str) -> Any:
         return _read_literal(arguments, value, key)
     if origin is tuple:
         return _read_tuple(annotation, arguments, value, key)
-    if is_dataclass(annotation) and isinstance(annotation, type):
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         return _read_dataclass(annotation, value, key)
     if annotation is float and type(value) is int:  # other programs write 1.0 as 1
         return float(value)
@@ -187,11 +424,11 @@ def _read(annotation: Any, value: Any, key: str) -> Any:
         annotation = type(None)
     elif annotation not in (bool, int, float, str):
         raise TypeError(
-            f"key '{key}' is annotated {_say(annotation)}, which a config cannot hold; "
+            f"key '{key}' is annotated {_say_old(annotation)}, which a config cannot hold; "
             "use bool, int, float, str, None, Literal, a tuple or a frozen dataclass"
         )
     if type(value) is not annotation:
-        raise _wrong(key, _say(annotation), value)
+        raise _wrong(key, _say_old(annotation), value)
     return value
 
 
@@ -202,7 +439,7 @@ def _read_dataclass(cls: type[C], data: Any, key: str) -> C:
     for name in data:
         if name not in known:
             raise RegardError(_unknown_key(cls, name, known, key))
-    hints = get_type_hints(cls)
+    hints = typing.get_type_hints(cls)
     values = {name: _read(hints[name], value, _join(key, name)) for name, value in data.items()}
     missing = [name for name, field in known.items() if _required(field) and name not in values]
     if missing:
@@ -218,11 +455,11 @@ def _read_dataclass(cls: type[C], data: Any, key: str) -> C:
 
 def _read_tuple(annotation: Any, arguments: tuple[Any, ...], value: Any, key: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise _wrong(key, f"a list for {_say(annotation)}", value)
+        raise _wrong(key, f"a list for {_say_old(annotation)}", value)
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         arguments = (arguments[0],) * len(value)
     if len(value) != len(arguments):
-        raise _wrong(key, f"a list of {len(arguments)} for {_say(annotation)}", value)
+        raise _wrong(key, f"a list of {len(arguments)} for {_say_old(annotation)}", value)
     return tuple(
         _read(each, part, f"{key}.{i}") for i, (each, part) in enumerate(zip(arguments, value, strict=True))
     )
@@ -256,7 +493,7 @@ def _read_union(options: tuple[Any, ...], value: Any, key: str) -> Any:
             return _read(each, value, key)
         except ValueError:
             continue
-    raise _wrong(key, " or ".join(map(_say, options)), value)
+    raise _wrong(key, " or ".join(map(_say_old, options)), value)
 
 
 # ── words and classes
@@ -281,7 +518,7 @@ def _wrong(key: str, expected: str, value: Any) -> ValueError:
     return RegardError(f"{what} must be {expected}, got {given} ({type(value).__name__})")
 
 
-def _say(annotation: Any) -> str:
+def _say_old(annotation: Any) -> str:
     plain = isinstance(annotation, type) and not get_args(annotation)
     if annotation is type(None):
         return "None"
@@ -301,25 +538,17 @@ def _join(key: str, name: str) -> str:
 
 
 def _be_dataclass(cls: Any) -> None:
-    if not (isinstance(cls, type) and is_dataclass(cls)):
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise TypeError(f"a config is a frozen dataclass, got {getattr(cls, '__name__', cls)}")
 
 
-def _settable(cls: Any) -> list["Field[Any]"]:
-    return [field for field in fields(cls) if field.init]
+def _settable(cls: Any) -> list[Any]:
+    return [field for field in dataclasses.fields(cls) if field.init]
 
 
-def _required(field: "Field[Any]") -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
+def _required(field: Any) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise RegardError(f"key '{next(name for name in names if names.count(name) > 1)}' is there twice")
-    return data
-
-
-def _no_constant(text: str) -> Any:
-    raise RegardError(f"{text} is not JSON, which has no such number")
+def _is_config(cls: Any) -> bool:
+    return is_pydantic_dataclass(cls)

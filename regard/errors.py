@@ -12,10 +12,16 @@ class RegardError(ValueError):
     """Something that a user can mend: the message says what was given, what was expected and what to do.
 
     It is one line, whatever it quotes: controls are written out, and what is very long is cut in the middle.
+    Where it is about an option, the message is what comes after the option's name: "must be above 0, got -1".
     """
 
-    def __init__(self, message: str = "") -> None:
-        super().__init__(_in_one_line(str(message)))
+    def __init__(self, message: str = "", *, option: str | None = None) -> None:
+        self.option, self.text = option, str(message)
+        super().__init__(self.about(option))
+
+    def about(self, option: str | None) -> str:
+        """The message with another name of its option, such as --train.lr for train.lr."""
+        return _in_one_line(f"{option} {self.text}" if option else self.text)
 
 
 def _in_one_line(message: str) -> str:

@@ -14,13 +14,13 @@ import torch
 from PIL import Image
 
 import regard
-from regard.api.repeat import repeated_over
 from regard.api.start import resolve_defaults
 from regard.api.train import prepare_job
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.settings import apply_settings
+from regard.runs.run import Run
 from tests.recipes import tiny_data
 from tests.recipes.tiny_data import COUNT, Tiny
 
@@ -288,6 +288,12 @@ def has_folds(tried):
     return works(lambda: tried.job(wanted)) and tried.job(wanted).test.count > 0
 
 
+def has_seeds(tried):
+    """They are trained one after the other, and are not the same."""
+    several = tried.train({"train.seeds": 2})
+    return len({first_loss(Run.open(several.path / name)) for name in several.names}) == 2
+
+
 def has_evidence(tried):
     """Of a model that is made for it, or of the usual one."""
     models = [None, *(name for name in tried.recipe.models if "additive" in name)]
@@ -313,7 +319,7 @@ FEATURES: dict[str, Callable[[Tried], bool]] = {
     "class weights": lambda tried: works(lambda: tried.job({"data.balanced": True})),
     "missing cells": has_missing_cells,
     "folds": has_folds,
-    "seeds": lambda tried: repeated_over(tried.settings({"train.seeds": 2})) == "seed",
+    "seeds": has_seeds,
     "evidence": has_evidence,
     "other data": lambda tried: regard.evaluate(tried.run, data=tried.kind.tiny.data).count >= COUNT,
     "predictions in a table": has_predictions_in_a_table,

@@ -13,7 +13,9 @@ import pytest
 import regard
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"torch", "numpy", "einops", "safetensors", "tyro", "rich", "matplotlib", "transformers"}
+HEAVY = {
+    "torch", "numpy", "pydantic", "pyarrow", "tokenizers", "einops", "safetensors", "tyro", "rich", "matplotlib", "transformers"
+}  # fmt: skip
 
 
 def loaded_after(code):
@@ -28,7 +30,7 @@ def loaded_after(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "import regard, regard.registry, regard.config, regard.files, regard.shapes",
+        "import regard, regard.registry, regard.files, regard.shapes",
         "from regard.cli.main import main; main(['--help'])",
         "from regard.cli.main import main; main(['--version'])",
         "from regard.cli.main import main; main(['list'])",

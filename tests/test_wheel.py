@@ -45,12 +45,16 @@ def test_its_metadata(wheel):
         "torch>=2.9",
         "numpy",
         "einops",
+        "filelock",
+        "pydantic",
+        "pyarrow",
         "safetensors",
         "tyro",
         "rich",
         "jinja2",
         "latex2mathml",
         "markdown-it-py",
+        "tokenizers",
     }
 
 

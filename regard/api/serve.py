@@ -17,7 +17,7 @@ from regard.generation.slots import make_slots
 from regard.generation.writer import Writer
 from regard.nn.linear import prepacked
 from regard.recipes.base import recipe_of
-from regard.serving.http import listen, new_token
+from regard.serving.guard import listen, new_token
 from regard.serving.openai import make_text_server
 from regard.targets.imported import open_run
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from regard import files
-from regard.api.repair import accept_files, repair_files
 from regard.errors import RegardError
-from regard.runs.checksums import COPIED, Checksums
-from regard.runs.checksums import FILE as CHECKSUMS
-from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
-from regard.runs.run import VERIFIED, WRITTEN, Run, may_have_checksums
+from regard.runs.manifest import COPIED, Entry, Manifest
+from regard.runs.manifest import FILE as MANIFEST
+from regard.runs.run import VERIFIED, WRITTEN, Run, is_run_group, say_which_runs
 from regard.runs.run_config import RunConfig
 from regard.training.checkpoint import Checkpoint, Checkpoints
 
+MODEL = "model.safetensors"
 State = Literal["whole", "damaged", "missing", "not covered"]
+Repair = Callable[[], str]  # restores a file, and says what was done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,7 @@ class FileState:
     state: State
     reason: str = ""
     remedy: str = ""  # what can be saved, and how
+    repair: Repair | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, str]:
         found = {"file": self.file, "state": self.state, "reason": self.reason, "remedy": self.remedy}
@@ -43,7 +46,7 @@ class Verification:
 
     path: str
     files: tuple[FileState, ...]
-    done: tuple[str, ...] = ()  # what was repaired, or accepted
+    done: tuple[str, ...] = ()  # what was repaired
 
     @property
     def whole(self) -> bool:
@@ -65,146 +68,213 @@ class Verification:
         return "\n".join([f"{self.path}: {verdict}", *rows, *self.done, *remedies])
 
 
-def verify(path: str | os.PathLike[str], *, repair: bool = False, accept: bool = False) -> Verification:
-    """Compare every file of a run with its checksum.
+def verify(path: str | os.PathLike[str], *, repair: bool = False) -> Verification:
+    """Compare every file of a run with the manifest that was written with it.
 
         verify("runs/mine").whole
         verify("runs/mine", repair=True)
 
     repair  restore what can be restored: config.json and tokenizer.json from their copies, weights from a
             checkpoint
-    accept  take the files as they are, and write their checksums anew: after a change by hand, or for a run
-            of a version that wrote none
     """
     path = Path(path)
-    if repair and accept:
-        raise RegardError("--repair undoes changes and --accept keeps them; give one of them")
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
         raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
-    if is_folder_of_runs(path):
+    if is_run_group(path):
         raise RegardError(say_which_runs(path))
-    if not _looks_like_a_run(path):
-        raise RegardError(f"{path} is not a run of regard: it has no {CHECKSUMS} and no config.json of one")
+    of_a_run = (MANIFEST, "state/config.json", "state/latest.json")
+    if not Run.exists(path) and not any((path / name).exists() for name in of_a_run):
+        raise RegardError(f"{path} is not a run of regard: it has no {MANIFEST} and no config.json of one")
     done: list[str] = []
-    if repair or accept:
+    if repair:
         with exclusive_lock(path / "state"):
-            done = accept_files(path) if accept else repair_files(path)
-    found = _survey(path)
+            done += [each.repair() for each in _survey(path) if each.repair is not None]
+            done += [f"removed {each.name}, which was half-written" for each in _plain_run(path).sweep()]
+    found = tuple(_survey(path))
     if any(each.state in ("damaged", "missing") for each in found):
-        found = _survey(path)  # a training may have replaced a file meanwhile
-    return Verification(path=str(path), files=tuple(found), done=tuple(done))
+        found = tuple(_survey(path))  # a training may have replaced a file meanwhile
+    return Verification(path=str(path), files=found, done=tuple(dict.fromkeys(done)))
 
 
-def _looks_like_a_run(path: Path) -> bool:
-    if (path / CHECKSUMS).exists() or (path / "state" / "latest.json").exists() or Run.exists(path):
-        return True
-    try:
-        return may_have_checksums(files.read_bytes(path / "config.json"))
-    except OSError:
-        return False
-
-
-def _survey(path: Path) -> list[FileState]:
-    return [*_published(path), *_checkpoints(path), *_others(path)]
-
-
-# ── files with checksums
-
-
-def _published(path: Path) -> Iterator[FileState]:
-    checksums = Checksums(path)
-    try:
-        sums = checksums.read()
-        yield FileState(file=CHECKSUMS, state="whole")
-    except ValueError as error:
-        sums = {}
-        there: State = "damaged" if (path / CHECKSUMS).exists() else "missing"
-        remedy = f"{CHECKSUMS}: --repair makes it again from copies; --accept takes all files as they are"
-        yield FileState(file=CHECKSUMS, state=there, reason=str(error).split(";")[0], remedy=remedy)
-    for name in dict.fromkeys([*VERIFIED, *sums]):
-        if name in sums or (path / name).exists():
-            yield _compare(
-                path / name, name, sums.get(name, []), _remedy(checksums, name, sums.get(name, []))
-            )
-        if name in COPIED and name in sums and (path / "state").is_dir():
-            where = checksums.copy_of(name)
-            remedy = f"state/{name}: --repair copies {name} there"
-            yield _compare(where, f"state/{name}", sums[name], remedy)
-
-
-def _compare(path: Path, name: str, sums: list[str], remedy: str) -> FileState:
-    try:
-        found = files.checksum(path)
-    except FileNotFoundError:
-        return FileState(file=name, state="missing", remedy=remedy)
-    except OSError as error:
-        return FileState(file=name, state="damaged", reason=str(error), remedy=remedy)
-    if found in sums:
-        return FileState(file=name, state="whole")
-    if not sums:
-        return FileState(file=name, state="damaged", reason="it has no checksum", remedy=remedy)
-    return FileState(file=name, state="damaged", reason="it does not fit its checksum", remedy=remedy)
-
-
-def _remedy(checksums: Checksums, name: str, sums: list[str]) -> str:
-    """What can be saved if this file is damaged."""
-    other = "put back a copy of yours, or take the file as it is with --accept"
-    if name in COPIED:
-        if _compare(checksums.copy_of(name), name, sums, "").state == "whole":
-            return f"{name}: --repair restores it from state/{name}"
-        return f"{name}: its copy in state/ is damaged, too; {other}"
-    if name != "model.safetensors":
-        return f"{name}: the model can be used without it; --repair sets it aside"
-    whole = [each for each in Checkpoints(checksums.folder / "state").find()[0] if _is_whole(each)]
-    exact = [each for each in whole if each.sums[f"{each.best}.safetensors"] in sums]
-    if exact:
-        return f"{name}: --repair restores it from the checkpoint of step {exact[0].step}"
-    if whole:
-        return f"{name}: --repair publishes the weights of step {whole[0].step} in its place, the last that are whole"
-    return f"{name}: no checkpoint is whole; {other}"
-
-
-# ── checkpoints
-
-
-def _checkpoints(path: Path) -> Iterator[FileState]:
-    made = Checkpoints(path / "state")
-    found, notes = made.find()
+def _survey(path: Path) -> Iterator[FileState]:
+    """All files. A file that is repaired before the next one is asked for counts as it is then."""
+    manifest, checkpoints = Manifest(path), Checkpoints(path / "state")
+    named, notes = checkpoints.find()
+    errors = {each.step: _error_of(each) for each in named}
+    whole = [each for each in named if not errors[each.step]]
+    yield _manifest(manifest, whole)
+    yield from _published(manifest, whole)
+    rename = partial(_rename_latest, checkpoints, whole) if whole else None
     if notes:
-        there: State = "damaged" if made.latest.exists() else "missing"
+        state: State = "damaged" if checkpoints.latest.exists() else "missing"
         remedy = "state/latest.json: resuming needs no repair; --repair names the checkpoints that are whole"
-        yield FileState(file="state/latest.json", state=there, remedy=remedy)
-    elif found:
+        yield FileState(file="state/latest.json", state=state, remedy=remedy, repair=rename)
+    elif named:
         yield FileState(file="state/latest.json", state="whole")
-    whole = [each.step for each in found if _is_whole(each)]
+    remedy = "checkpoints: none is whole, so the training cannot go on; the published weights can be used"
     if whole:
-        remedy = f"checkpoints: resuming goes on from step {whole[0]}"
-    else:
-        remedy = "checkpoints: none is whole, so the training cannot go on; the published weights can be used"
-    for each in found:
-        name = f"state/{each.step}"
-        try:
-            each.verify()
+        remedy = f"checkpoints: resuming goes on from step {whole[0].step}"
+    for each in named:
+        name, error = f"state/{each.step}", errors[each.step]
+        if error:
+            yield FileState(file=name, state="damaged", reason=error, remedy=remedy, repair=rename)
+        else:
             yield FileState(file=name, state="whole")
-        except (OSError, ValueError) as error:
-            yield FileState(file=name, state="damaged", reason=str(error), remedy=remedy)
+    yield from _others(manifest)
 
 
-def _is_whole(checkpoint: Checkpoint) -> bool:
+def _plain_run(path: Path) -> Run:
+    """The run, whatever its config.json says."""
+    return Run(path, RunConfig(regard=""))
+
+
+def _error_of(checkpoint: Checkpoint) -> str:
+    """What is wrong with a checkpoint; nothing: it is whole."""
     try:
         checkpoint.verify()
-    except (OSError, ValueError):
-        return False
-    return True
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
 
 
-# ── what has no checksum
+def _rename_latest(checkpoints: Checkpoints, whole: list[Checkpoint]) -> str:
+    checkpoints.name_latest(whole[:2])
+    return f"named the checkpoint of step {whole[0].step} in state/latest.json"
 
 
-def _others(path: Path) -> Iterator[FileState]:
+# ── the manifest, and what it covers
+
+
+def _manifest(manifest: Manifest, whole: list[Checkpoint]) -> FileState:
+    try:
+        manifest.read()
+    except ValueError as error:
+        state: State = "damaged" if manifest.path.exists() else "missing"
+        remedy = f"{MANIFEST}: --repair makes it again from copies"
+        repair = partial(_make_manifest_again, manifest, whole)
+        reason = str(error).split(";")[0]
+        return FileState(file=MANIFEST, state=state, reason=reason, remedy=remedy, repair=repair)
+    return FileState(file=MANIFEST, state="whole")
+
+
+def _make_manifest_again(manifest: Manifest, whole: list[Checkpoint]) -> str:
+    """Of files that are equal to a copy, or to the weights of a checkpoint: no damage makes two files equal."""
+    entries = {name: _entry_of(manifest.folder / name) for name in (*COPIED, MODEL)}
+    copies = {name: {_entry_of(manifest.copy_of(name))} for name in COPIED}
+    copies[MODEL] = {entries[MODEL]} if _with_weights([entries[MODEL]], whole) else set()
+    proved = {name: [entry] for name, entry in entries.items() if entry is not None and entry in copies[name]}
+    _set_aside(manifest.path)
+    manifest.keep(proved)
+    return f"made {MANIFEST} again, of {', '.join(proved) or 'no file: nothing is proved by a copy'}"
+
+
+def _published(manifest: Manifest, whole: list[Checkpoint]) -> Iterator[FileState]:
+    entries: dict[str, list[Entry]] = {}
+    with suppress(ValueError):
+        entries = manifest.read()
+    for name in dict.fromkeys([*VERIFIED, *entries]):
+        known, path = entries.get(name, []), manifest.folder / name
+        if known or path.exists():
+            yield _compare(path, name, known, *_find_remedy(manifest, name, known, whole))
+        if name in COPIED and known and (manifest.folder / "state").is_dir():
+            copy, done = manifest.copy_of(name), f"copied {name} to state/{name}"
+            repair = partial(_restore, copy, path, done) if _entry_of(path) in known else None
+            yield _compare(
+                copy, f"state/{name}", known, f"state/{name}: --repair copies {name} there", repair
+            )
+
+
+def _compare(path: Path, name: str, known: list[Entry], remedy: str, repair: Repair | None) -> FileState:
+    state: State = "damaged"
+    try:
+        found = Entry.of_file(path)
+    except FileNotFoundError:
+        state, reason = "missing", ""
+    except OSError as error:
+        reason = str(error)
+    else:
+        if found in known:
+            return FileState(file=name, state="whole")
+        reason = f"it is not in {MANIFEST}"
+        if known:
+            reason = f"it has {found}, expected {' or '.join(map(str, known))}"
+    return FileState(file=name, state=state, reason=reason, remedy=remedy, repair=repair)
+
+
+def _find_remedy(
+    manifest: Manifest, name: str, known: list[Entry], whole: list[Checkpoint]
+) -> tuple[str, Repair | None]:
+    """What can be saved of a published file if it is damaged."""
+    path, copy = manifest.folder / name, manifest.copy_of(name)
+    if name in COPIED:
+        if _entry_of(copy) not in known:
+            return f"{name}: its copy in state/ is damaged, too; put back a copy of yours", None
+        done = f"restored {name} from state/{name}; what was there is {name}.damaged"
+        return f"{name}: --repair restores it from state/{name}", partial(_restore, path, copy, done)
+    if name != MODEL:
+        remedy = f"{name}: the model can be used without it; --repair sets it aside"
+        return remedy, partial(_forget, manifest, name)
+    if not whole:
+        return f"{name}: no checkpoint is whole; put back a copy of yours", None
+    exact = _with_weights(known, whole)
+    if exact:
+        remedy = f"{name}: --repair restores it from the checkpoint of step {exact[0].step}"
+    else:
+        remedy = (
+            f"{name}: --repair publishes the weights of step {whole[0].step} in its place, the last that are "
+            "whole"
+        )
+    return remedy, partial(_publish, manifest, [*exact, *whole][0])
+
+
+def _with_weights(known: Sequence[Entry | None], whole: list[Checkpoint]) -> list[Checkpoint]:
+    """The checkpoints whose weights have one of these checksums."""
+    sums = [each.sha256 for each in known if each is not None]
+    return [each for each in whole if each.sums.get(f"{each.best}.safetensors") in sums]
+
+
+def _entry_of(path: Path) -> Entry | None:
+    with suppress(OSError):
+        return Entry.of_file(path)
+    return None
+
+
+def _restore(path: Path, copy: Path, done: str) -> str:
+    data = files.read_bytes(copy)
+    _set_aside(path)
+    files.make_folder(path.parent)
+    files.write_bytes(path, data)
+    return done
+
+
+def _publish(manifest: Manifest, checkpoint: Checkpoint) -> str:
+    _set_aside(manifest.folder / MODEL)
+    manifest.write({MODEL: checkpoint.weights()})
+    return f"published the weights of step {checkpoint.step} as {MODEL}; what was there is {MODEL}.damaged"
+
+
+def _forget(manifest: Manifest, name: str) -> str:
+    _set_aside(manifest.folder / name)
+    manifest.keep({other: each for other, each in manifest.read().items() if other != name})
+    return f"set {name} aside as {name}.damaged"
+
+
+def _set_aside(path: Path) -> None:
+    """Give what is damaged another name, so that its own can be written to."""
+    with suppress(OSError):
+        path.replace(path.with_name(f"{path.name}.damaged"))
+
+
+# ── what it does not cover
+
+
+def _others(manifest: Manifest) -> Iterator[FileState]:
     """What nothing is computed from, and what killed processes left."""
-    known = {*VERIFIED, CHECKSUMS, "state", *LOCKS, *_listed(path)}
+    path = manifest.folder
+    known = {*VERIFIED, MANIFEST, "state", *LOCKS}
+    with suppress(ValueError):
+        known |= manifest.read().keys()
     left = files.find_abandoned(path, names=WRITTEN)
     for each in sorted(path.iterdir()):
         if each in left:
@@ -217,22 +287,17 @@ def _others(path: Path) -> Iterator[FileState]:
             yield FileState(file=name, state="not covered", reason="nothing is computed from it")
 
 
-def _listed(path: Path) -> list[str]:
-    try:
-        return [*Checksums(path).read()]
-    except ValueError:
-        return []
-
-
 def _metrics(path: Path) -> FileState:
     try:
-        lost = Run(path.parent, RunConfig(regard="")).count_unreadable()
+        lost = _plain_run(path.parent).count_unreadable()
     except OSError as error:
-        return FileState(
-            file=path.name, state="damaged", reason=str(error), remedy=f"metrics.jsonl: remove {path}"
-        )
-    if lost:
-        reason = f"{lost} lines cannot be read"
-        remedy = "metrics.jsonl: resuming drops lines that cannot be read; no weights depend on them"
-        return FileState(file=path.name, state="not covered", reason=reason, remedy=remedy)
-    return FileState(file=path.name, state="not covered", reason="every line can be read")
+        remedy = f"{path.name}: remove {path}"
+        return FileState(file=path.name, state="damaged", reason=str(error), remedy=remedy)
+    if not lost:
+        return FileState(file=path.name, state="not covered", reason="every line can be read")
+    return FileState(
+        file=path.name,
+        state="not covered",
+        reason=f"{lost} lines cannot be read",
+        remedy=f"{path.name}: resuming drops lines that cannot be read; no weights depend on them",
+    )

@@ -78,9 +78,6 @@ class VerifyOptions:
     repair: bool = False
     """restore what can be restored: config.json and tokenizer.json from their copies in state/, the weights
     from a checkpoint. What is damaged is kept beside it as NAME.damaged"""
-    accept: bool = False
-    """take the files as they are, and write their checksums anew: after a change by hand, or for a run of an
-    older version, which wrote none"""
     json: bool = False  # {"path", "whole", "files": [{"file", "state", "reason", "remedy"}], "done"}
 
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
 from regard.cli.launch import is_worker, launch, wanted_processes
 from regard.cli.words import check_single_path, pop_data_options, pop_options
 from regard.errors import RegardError
@@ -101,8 +100,8 @@ def train(words: list[str]) -> int:
     from regard.api.together import is_follower
     from regard.cli import options
     from regard.recipes.base import get_recipe
-    from regard.runs.command import shell_command
-    from regard.runs.repeats import Repeats
+    from regard.runs.program_name import shell_command
+    from regard.runs.run_group import Repeats
     from regard.training.keep_memory import retain_freed_memory
     from regard.training.progress import Ending
 
@@ -148,9 +147,9 @@ def train_as_asked(
     from regard.data.scan import scanning_once
     from regard.recipes.base import settings_of
     from regard.recipes.settings import apply_settings, moved_data
-    from regard.runs.locations import latest_run_path
-    from regard.runs.repeats import Repeats
+    from regard.runs.paths import latest_run_path
     from regard.runs.run import Run
+    from regard.runs.run_group import Repeats
     from regard.targets.imported import open_run
     from regard.training.progress import watch
 
@@ -265,7 +264,7 @@ def generate_help() -> str:
 def predict(words: list[str]) -> int:
     data, words = pop_data_options(words)
     own, words = pop_recipe_options("predict", words)
-    options = command_options("predict", PredictOptions, words)
+    options = command_options("predict", "PredictOptions", words)
     if options is None:
         return 0
     chosen, words = options
@@ -305,7 +304,7 @@ def evaluate(words: list[str]) -> int:
     check_single_path(words)
     data, words = pop_data_options(words)
     own, words = pop_recipe_options("evaluate", words)
-    options = command_options("evaluate", EvaluateOptions, words)
+    options = command_options("evaluate", "EvaluateOptions", words)
     if options is None:
         return 0
     chosen, words = options
@@ -332,7 +331,7 @@ def evaluate(words: list[str]) -> int:
     "regard check runs/text --laws precision --length 600",
 )
 def check(words: list[str]) -> int:
-    options = command_options("check", CheckOptions, words)
+    options = command_options("check", "CheckOptions", words)
     if options is None:
         return 0
     chosen, words = options
@@ -390,7 +389,7 @@ def check(words: list[str]) -> int:
     "regard look my_package.my_module:make_model --out heads.svg",
 )
 def look(words: list[str]) -> int:
-    options = command_options("look", LookOptions, words)
+    options = command_options("look", "LookOptions", words)
     if options is None:
         return 0
     chosen, words = options
@@ -422,14 +421,15 @@ def look(words: list[str]) -> int:
 
 
 def command_options(name: str, cls: Any, words: list[str]) -> tuple[Any, list[str]] | None:
-    """The options of a command and the words that are none; None if it was asked for help, which is
-    printed."""
-    from regard.cli import options
+    """The options of a command, of a class or of one that cli/command_options.py has by this name, and the words
+    that are none; None if it was asked for help, which is printed."""
+    from regard.cli import command_options, options
 
+    owner = getattr(command_options, cls) if isinstance(cls, str) else cls
     if "-h" in words or "--help" in words:
-        print(f"{help_for(COMMANDS[name])}\n\n{options.options_help(cls, f'regard {name}')}")
+        print(f"{help_for(COMMANDS[name])}\n\n{options.options_help(owner, f'regard {name}')}")
         return None
-    return options.read_options(cls, words, f"regard {name}")
+    return options.read_options(owner, words, f"regard {name}")
 
 
 def pop_recipe_options(command: str, words: list[str]) -> tuple[dict[str, Any], list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.command_options import CompareOptions
 from regard.cli.commands import command, command_options
 from regard.errors import RegardError
 
@@ -26,7 +25,7 @@ WIDE = 160  # columns of a table that goes to a file or a pipe
     "regard compare runs/a runs/b --data other.csv --json",
 )
 def compare(words: list[str]) -> int:
-    options = command_options("compare", CompareOptions, words)
+    options = command_options("compare", "CompareOptions", words)
     if options is None:
         return 0
     chosen, words = options
@@ -128,7 +127,7 @@ def _settings(found: Comparison) -> Table:
 def _differences(pairs: tuple[Pair, ...]) -> Table:
     """A row for each measure of each pair."""
     from regard.api.compare_words import say_examples, say_interval, say_verdict
-    from regard.runs.figures import say_difference
+    from regard.runs.number_format import say_difference
 
     table = _table("difference", "measure", "", "95 % interval", "examples", "")
     for pair in pairs:

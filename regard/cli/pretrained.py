@@ -2,7 +2,6 @@
 
 import sys
 
-from regard.cli.command_options import ExportOptions, ImportOptions
 from regard.cli.commands import command, command_options, one_word
 from regard.errors import RegardError
 
@@ -14,7 +13,7 @@ from regard.errors import RegardError
     "regard import model.gguf --out runs/model",
 )
 def import_weights(words: list[str]) -> int:
-    options = command_options("import", ImportOptions, words)
+    options = command_options("import", "ImportOptions", words)
     if options is None:
         return 0
     chosen, words = options
@@ -40,7 +39,7 @@ def import_weights(words: list[str]) -> int:
     "regard export runs/text --to hf --out mine",
 )
 def export(words: list[str]) -> int:
-    options = command_options("export", ExportOptions, words)
+    options = command_options("export", "ExportOptions", words)
     if options is None:
         return 0
     chosen, words = options

@@ -8,7 +8,6 @@ import threading
 import time
 from typing import Any
 
-from regard.cli.command_options import ServeOptions
 from regard.cli.commands import command, command_options, one_word
 from regard.errors import RegardError
 
@@ -27,7 +26,7 @@ def serve(words: list[str]) -> int:
         raise RegardError(
             f"every user of a machine can read the options of a command; set {KEY} instead of --key"
         )
-    options = command_options("serve", ServeOptions, words)
+    options = command_options("serve", "ServeOptions", words)
     if options is None:
         return 0
     chosen, words = options

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.cli.command_options import StoryOptions
 from regard.cli.commands import command, command_options
 from regard.errors import RegardError
 
@@ -16,7 +15,7 @@ from regard.errors import RegardError
     "regard story --out story.html",
 )
 def story(words: list[str]) -> int:
-    options = command_options("story", StoryOptions, words)
+    options = command_options("story", "StoryOptions", words)
     if options is None:
         return 0
     chosen, words = options

@@ -1,6 +1,5 @@
 """The command that compares the files of a run with their checksums."""
 
-from regard.cli.command_options import VerifyOptions
 from regard.cli.commands import command, command_options, one_word
 
 
@@ -11,7 +10,7 @@ from regard.cli.commands import command, command_options, one_word
     "regard verify runs/text --repair",
 )
 def verify(words: list[str]) -> int:
-    options = command_options("verify", VerifyOptions, words)
+    options = command_options("verify", "VerifyOptions", words)
     if options is None:
         return 0
     chosen, words = options
@@ -22,7 +21,7 @@ def verify(words: list[str]) -> int:
     from regard.files import json_text
 
     with spinner(f"reading {path}"):
-        found = compare(path, repair=chosen.repair, accept=chosen.accept)
+        found = compare(path, repair=chosen.repair)
     print(json_text(found.to_json(), indent=2) if chosen.json else found.format())
     if found.whole:
         return 0

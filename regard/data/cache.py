@@ -1,8 +1,7 @@
 """Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a
-folder of its own beside the others, synced, and gets its name last. Its content is compared with its checksum
-whenever it is opened; a damaged one is made again. What a killed process left behind is never used. Folders
-are private to the user. Of each kind there are MOST_BYTES at most: entries that were used longest ago go
-first.
+folder of its own beside the others, synced, and gets its name last. One whose size or time of change is
+another is made again. What a killed process left behind is never used. Folders are private to the user. Of each
+kind there are MOST_BYTES at most: entries that were used longest ago go first.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -22,14 +20,12 @@ from typing import IO, Any
 import numpy as np
 
 from regard import files
-from regard.data.cores import cores
 from regard.errors import RegardError
 
 Mapped = np.memmap[Any, np.dtype[Any]]
 Write = Callable[[IO[bytes]], dict[str, Any]]
 
 MOST_BYTES = 20 * 10**9  # of each kind
-_PIECE = 2**22  # bytes; cores hash pieces side by side
 
 
 def key(**parts: Any) -> str:
@@ -51,7 +47,7 @@ def ids(
         about = _about(folder, dtype)
         if about is None:
             about = _build(folder, dtype, write)
-            _drop_unused(folder)
+            drop_unused(folder, stamp="about.json", content="ids")
         try:
             mapped = np.memmap(folder / "ids", dtype=dtype, mode="r", shape=(about["tokens"],))
         except FileNotFoundError:
@@ -94,24 +90,12 @@ def _about(folder: Path, dtype: np.dtype[Any]) -> dict[str, Any] | None:
     try:
         found = files.read_sealed(folder / "about.json")
         about: dict[str, Any] = found["about"]
-        whole = about["tokens"] * dtype.itemsize == (folder / "ids").stat().st_size
-        if whole and found["checksum"] == _checksum(folder / "ids"):
+        status = (folder / "ids").stat()
+        if found["changed"] == status.st_mtime_ns and about["tokens"] * dtype.itemsize == status.st_size:
             return about
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
-
-
-def _checksum(path: Path) -> str:
-    """The SHA-256 of the SHA-256 of all pieces: all cores read, so that gigabytes take seconds."""
-
-    def read(start: int) -> bytes:
-        with open(path, "rb", buffering=0) as file:
-            file.seek(start)
-            return hashlib.sha256(file.read(_PIECE)).digest()
-
-    with ThreadPoolExecutor(cores()) as pool:
-        return files.checksum_of(b"".join(pool.map(read, range(0, path.stat().st_size, _PIECE))))
 
 
 def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
@@ -123,7 +107,8 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
             about = write(out)
             out.flush()
             os.fsync(out.fileno())
-        files.write_sealed(part / "about.json", {"about": about, "checksum": _checksum(part / "ids")})
+        changed = (part / "ids").stat().st_mtime_ns
+        files.write_sealed(part / "about.json", {"about": about, "changed": changed})
         if _about(folder, dtype) is None:  # else another process was sooner, with the same ids
             shutil.rmtree(folder, ignore_errors=True)
             with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
@@ -145,8 +130,9 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
     return about
 
 
-def _drop_unused(latest: Path) -> None:
-    """Remove the entries that were used longest ago until the rest fits; the newest entry always stays.
+def drop_unused(latest: Path, *, stamp: str, content: str) -> None:
+    """Remove the entries that were used longest ago until the rest fits; the newest entry always stays. stamp: the
+    file whose time says when an entry was used; content: the one whose size counts
 
     A process that reads a removed entry can read on, because a mapped file stays on disk until no process
     maps it. An entry is first renamed, so no process finds half of it.
@@ -155,9 +141,8 @@ def _drop_unused(latest: Path) -> None:
     for folder in latest.parent.iterdir():
         with suppress(OSError):
             if not folder.name.startswith("."):
-                entries.append(
-                    ((folder / "about.json").stat().st_mtime_ns, (folder / "ids").stat().st_size, folder)
-                )
+                used, size = (folder / stamp).stat().st_mtime_ns, (folder / content).stat().st_size
+                entries.append((used, size, folder))
     total = sum(size for _, size, _ in entries)
     for _, size, folder in sorted(entries):
         if total > MOST_BYTES and folder != latest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from regard.data.mesh_repair import Mesh
@@ -10,12 +12,13 @@ from regard.data.text_files import split_lines
 
 
 def read_off(data: bytes) -> Mesh:
-    """A face is a number of corners and as many vertices; what follows a vertex or a face are colours."""
+    """A face is a number of corners and as many vertices; what follows a vertex or a face are normals and colours."""
     lines = [words for _, words in split_lines(data)]
-    if not lines or lines[0][0][:3].upper() != b"OFF":
+    head = re.match(rb"(ST)?C?N?OFF(?![A-Z])", lines[0][0].upper()) if lines else None
+    if head is None:
         raise ValueError("its first line must be OFF")
     # some write the counts on the first line, and even without a space between: OFF8 12 0
-    lines[0] = [word for word in (lines[0][0][3:], *lines[0][1:]) if word]
+    lines[0] = [word for word in (lines[0][0][head.end() :], *lines[0][1:]) if word]
     lines = lines if lines[0] else lines[1:]
     if not lines or len(lines[0]) < 2:
         raise ValueError("it must begin with OFF, a number of vertices and a number of faces")

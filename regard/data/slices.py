@@ -107,7 +107,8 @@ def slice_graphs(batch: Batch, part: int, parts: int) -> Slice:
         axes = {int(own.sum()): (int((corners[1] < begin).sum()), corners.shape[1])} | axes
         if name == "edges" and "edge_features" in batch:
             cut["edge_features"] = batch["edge_features"][own]
-    if "graphs" in batch:
-        cut["graphs"] = last - first
+    cut |= {
+        name: last - first for name, count in batch.items() if isinstance(count, int)
+    }  # how many there are
     found = replace(batch, inputs=cut, target=target, rows=last - first, size=end - begin)
     return Slice(found, counts, axes, batch.size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,8 +33,6 @@ OF_VALIDATION, OF_TEST, OF_FOLDS = 2, 12, 14
 @dataclass(frozen=True, kw_only=True)
 class SplitConfig:
     """Which examples a model does not learn from: the part of the data settings that most kinds share."""
-
-    absent: ClassVar[dict[str, Any]] = {"test": 0.0}  # what runs had that were made before these settings
 
     # share of the examples (of each class) in the validation split, by which the weights are chosen
     validation: float = 0.1

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.config import check_sizes
+from regard.config import Depth, Length, Share, Size, Vocabulary, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_dropout, check_whole
-from regard.models.sample_inputs import sample_sequences, sample_sets
+from regard.models.sample_inputs import build_seeded, sample_sequences, sample_sets
 from regard.models.sequence_model import count_places
 from regard.nn.bag import BagOfNGrams
 from regard.nn.embed import TokenEmbedding
@@ -25,46 +24,40 @@ from regard.symmetry.groups import EVERYTHING, Group, Permutations, Shifts
 from regard.symmetry.roles import Roles, Stream
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AdditiveConfig:
     """A sum of evidence: that of a token depends on the token alone (and on its neighbours, with `window`)."""
 
-    outputs: int  # logits of classes, or numbers
-    vocab: int | None = None  # number of token ids; None: elements are numbers
-    features: int | None = None  # numbers of each element; None: tokens are ids
-    context: int | None = None  # tokens of a text; None: any number
-    hidden: int = 64  # width of the embedding and of the hidden layers
-    depth: int = 1  # hidden layers
+    outputs: Size  # logits of classes, or numbers
+    vocab: Vocabulary | None = None  # number of token ids; None: elements are numbers
+    features: Size | None = None  # numbers of each element; None: tokens are ids
+    context: Length | None = None  # tokens of a text; None: any number
+    hidden: Width = 64  # width of the embedding and of the hidden layers
+    depth: Depth = 1  # hidden layers
     # texts: a token sees this many tokens on each side of it; 0: it is seen alone, and order does not matter
-    window: int = 0
+    window: Annotated[int, Field(ge=0, le=2**22)] = 0
     # texts: add a linear map of the words and of the character n-grams inside them
     bag: bool = False
     # the evidence of a token sums to 0 over the outputs: for classes, where only differences of logits count
     contrast: bool = False
-    dropout: float = 0.0  # share of hidden numbers dropped in training
+    dropout: Share = 0.0  # share of hidden numbers dropped in training
     # mean number of elements per set: divides the evidence, so that its scale does not depend on the data
-    usual: int = 1
+    usual: Size = 1
 
     causal: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        known = [name for name in ("vocab", "features", "context") if getattr(self, name) is not None]
-        check_whole(self, "outputs", "hidden", "depth", "usual", *known)
-        check_dropout(self)
         if (self.vocab is None) == (self.features is None):
             raise RegardError(
                 f"give vocab (ids of tokens) or features (numbers of elements), got vocab={self.vocab} and "
                 f"features={self.features}"
             )
-        if type(self.window) is not int or self.window < 0:
-            raise RegardError(f"window must be 0 or more tokens on each side, got {self.window!r}")
         if self.features is not None and (self.window or self.bag):
             raise RegardError(
                 "window and bag are for texts: elements of a set have no neighbours and no letters"
             )
         if self.contrast and self.outputs < 2:
-            raise RegardError(f"contrast needs at least two outputs, got {self.outputs}")
+            raise RegardError(f"needs at least two outputs, got {self.outputs}", option="contrast")
 
 
 class Additive(nn.Module):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import torch
 
 from regard.attention.approximate.approximation import Approximation
 from regard.attention.approximate.linformer import Linformer
@@ -13,6 +15,7 @@ from regard.attention.mask import Mask
 from regard.attention.masks import BigBird, Causal, Window
 from regard.attention.weights import Entmax, Sparsemax, Weights
 from regard.errors import RegardError
+from regard.models.memory import OnlyShapes
 
 # The options of each attention, with what None stands for. An option of another attention is an error.
 OPTIONS: dict[str, dict[str, int | None]] = {
@@ -25,7 +28,6 @@ OPTIONS: dict[str, dict[str, int | None]] = {
 }
 MOST_BUCKETS = 64  # unless more are asked for: to hash into more costs more than the attention
 WEIGHTS: dict[str, Weights | None] = {"softmax": None, "sparsemax": Sparsemax(), "entmax": Entmax()}
-FROM_ZERO = ("random_blocks", "attention_seed")
 
 
 def option(config: Any, name: str) -> Any:
@@ -48,13 +50,8 @@ def check_attention(config: Any) -> None:
             raise RegardError(
                 f"{name}={value!r} is an option of attention={fits}, got attention={config.attention}; leave one out"
             )
-        least = 0 if name in FROM_ZERO else 1
-        if type(value) is not int or value < least:
-            raise RegardError(
-                f"{name} of {type(config).__name__} must be a whole number, {least} or more, got {value!r}"
-            )
     if config.buckets is not None and config.buckets > 1 and config.buckets % 2:
-        raise RegardError(f"buckets must be 1 or an even number, got {config.buckets}")
+        raise RegardError(f"must be 1 or an even number, got {config.buckets}", option="buckets")
     if config.attention == "linformer" and config.causal:
         raise RegardError(
             "attention=linformer mixes all places before the softmax, so it has no causal form, and a decoder must "
@@ -75,6 +72,26 @@ def check_attention(config: Any) -> None:
             f"attention={config.attention} computes no scores that a bias could be added to, got "
             f"bias={config.bias}; use a position, or attention=full, window or bigbird"
         )
+
+
+def check_heads(config: Any) -> None:
+    """Its width can be divided among its heads."""
+    if config.dim % config.heads:
+        fits = config.dim + config.heads - config.dim % config.heads
+        raise RegardError(
+            f"must be a multiple of heads={config.heads}, got {config.dim}; the next one that fits is {fits}",
+            option="dim",
+        )
+
+
+def check_position(config: Any, positions: Mapping[str, Callable[[Any], Any]]) -> None:
+    """Its position, made by a table of them, goes with its sizes."""
+    try:
+        with torch.device("meta"), OnlyShapes():
+            positions[config.position](config)
+    except ValueError as error:
+        sizes = f"dim={config.dim} and heads={config.heads}"
+        raise RegardError(f"position {config.position!r} does not go with {sizes}: {error}") from error
 
 
 def make_mask(config: Any) -> Mask | None:

@@ -11,16 +11,15 @@ numbers of an input, so that with β = 1 the loss is −ELBO in nats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Amount, Count, Depth, Natural, Size, Weight, Width, config
 from regard.errors import RegardError
 from regard.models.bodies import BODIES, encoder_config
-from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.likelihoods import LIKELIHOODS, Likelihood, Sigma, widen
 from regard.models.noise import NOISES, NoiseKind
 from regard.models.objective import (
@@ -31,7 +30,7 @@ from regard.models.objective import (
     rate,
     weighted_bound,
 )
-from regard.models.sample_inputs import EXAMPLES, POINTS
+from regard.models.sample_inputs import EXAMPLES, POINTS, build_seeded
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
 
@@ -40,48 +39,40 @@ FITS = {"mlp": (IMAGE, ROW), "conv": (IMAGE,), "vit": (IMAGE,), "spatial": (IMAG
 CALLED = {IMAGE: "an image, c h w", CLOUD: "a point cloud, n d", ROW: "a row of numbers, d"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AutoencoderConfig:
     """An autoencoder."""
 
-    largest: ClassVar[dict[str, int]] = {"samples": 2**12}
-
-    shape: tuple[int, ...]  # of an input: c h w of an image, n d of a point cloud, d of a row of a table
+    # of an input: c h w of an image, n d of a point cloud, d of a row of a table
+    shape: Annotated[tuple[Size, ...], Field(min_length=1, max_length=3)]
     # mlp: all numbers in one row; conv and vit: images; spatial: images, coded by the places of things in them; set:
     # point clouds in any order
     body: Literal["mlp", "conv", "vit", "spatial", "set"] = "mlp"
-    latent: int = 16  # numbers of a code
-    hidden: int = 512  # mlp, conv and set: channels of the hidden layers
-    depth: int = 2  # hidden layers; conv: how often sides are halved; vit: blocks
+    latent: Size = 16  # numbers of a code
+    hidden: Width = 512  # mlp, conv and set: channels of the hidden layers
+    depth: Depth = 2  # hidden layers; conv: how often sides are halved; vit: blocks
     # conv: channels of the first convolution, twice as many each time sides are halved; spatial: of each
-    width: int = 32
+    width: Width = 32
     # conv: what a filter sees beyond the border; circular: shifts leave the code as it is
     padding: Literal["zeros", "circular"] = "zeros"
     # conv: a code of the whole image, or a map: latent numbers in all, as many for each place of the coarsest layer
     code: Literal["vector", "map"] = "vector"
-    patch: int = 4  # vit, and patches of noise: the sides of a patch, in pixels
-    dim: int = 64  # vit: width of the stream
-    heads: int = 4  # vit: attention heads in each block
+    patch: Count = 4  # vit, and patches of noise: the sides of a patch, in pixels
+    dim: Width = 64  # vit: width of the stream
+    heads: Count = 4  # vit: attention heads in each block
     # what a number of an input is: 0 or 1; a real number; one of 256 levels from 0 to 1 (a logistic)
     likelihood: Literal["bernoulli", "gaussian", "discretised"] = "gaussian"
     # gaussian and discretised: one learned width for all numbers, or one for each
     sigma: Sigma = "shared"
     # of each channel of the inputs: the encoder reads (x − mean) / deviation; empty: x itself
     mean: tuple[float, ...] = ()
-    deviation: tuple[float, ...] = ()
+    deviation: tuple[Amount, ...] = ()
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        whole = ("latent", "hidden", "depth", "width", "patch", "dim", "heads")
-        check_whole(self, *whole)
-        if not self.shape or any(type(n) is not int or n < 1 for n in self.shape):
-            raise RegardError(f"shape must be whole numbers above zero, got {self.shape}")
         self._check_body()
-        if len(self.mean) != len(self.deviation) or min(self.deviation, default=1.0) <= 0:
+        if len(self.mean) != len(self.deviation):
             raise RegardError(
-                "mean and deviation must be as many numbers, and no deviation 0, got "
-                f"{self.mean} and {self.deviation}"
+                f"must be as many numbers as deviation={self.deviation}, got {self.mean}", option="mean"
             )
 
     def _check_body(self) -> None:
@@ -299,22 +290,21 @@ class Autoencoder(nn.Module):
 # ---- denoising
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DenoisingConfig(AutoencoderConfig):
     """A denoising autoencoder: it is given a corrupted input, and compared with the clean one."""
 
     # gaussian: the deviation of the noise; the others: the share of numbers, or of patches, that are lost
-    noise: float = 0.3
+    noise: Weight = 0.3
     # masking: numbers become 0; salt_and_pepper: 0 or 1; patches: squares of an image become grey
     noise_kind: NoiseKind = "gaussian"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.noise >= 0:
-            raise RegardError(f"noise must be at least 0, got {self.noise}")
         if self.noise_kind != "gaussian" and not self.noise < 1:
             raise RegardError(
-                f"noise is the share that is lost, from 0 to below 1 of {self.noise_kind}, got {self.noise}"
+                f"is the share that is lost, from 0 to below 1 of {self.noise_kind}, got {self.noise}",
+                option="noise",
             )
         if self.noise_kind == "patches" and len(self.shape) != IMAGE:
             raise RegardError("noise of patches is for images; use --model.noise-kind masking")
@@ -344,25 +334,22 @@ class Denoising(Autoencoder):
 # ---- variational
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class VAEConfig(AutoencoderConfig):
     """A variational autoencoder."""
 
-    beta: float = 1.0  # weight of the KL; 1: the ELBO, less: sharper reconstructions, more: simpler codes
+    beta: Weight = 1.0  # weight of the KL; 1: the ELBO, less: sharper reconstructions, more: simpler codes
     # samples of the code in training; more than one: the importance-weighted bound (IWAE)
-    samples: int = 1
-    free_bits: float = 0.0  # nats of each dimension's KL that cost nothing: against codes that say nothing
-    warmup: int = 0  # steps in which beta rises from 0
+    samples: Annotated[int, Field(ge=1, le=2**12)] = 1
+    free_bits: Weight = 0.0  # nats of each dimension's KL that cost nothing: against codes that say nothing
+    warmup: Natural = 0  # steps in which beta rises from 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self, "samples")
-        for name in ("beta", "free_bits", "warmup"):
-            if not getattr(self, name) >= 0:
-                raise RegardError(f"{name} must be at least 0, got {getattr(self, name)}")
         if self.samples > 1 and self.free_bits:
             raise RegardError(
-                f"free_bits are of the KL, which the bound of samples={self.samples} does not have; leave one out"
+                f"are of the KL, which the bound of samples={self.samples} does not have; leave one out",
+                option="free_bits",
             )
 
 

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
+from regard.config import Depth, Kernel, config
 from regard.errors import RegardError
-from regard.models.checks import check_whole
 from regard.models.states import States
 from regard.models.token_model import TokenConfig, TokenModel
 from regard.nn.gated_conv import GatedConv
 from regard.nn.norm import RMSNorm
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ConvConfig(TokenConfig):
     """Settings of a convolutional model. It sees depth · (kernel − 1) tokens back."""
 
-    depth: int = 6  # layers
-    kernel: int = 5  # tokens that one layer reads: up to this one, or around it in a classifier
+    depth: Depth = 6  # layers
+    kernel: Kernel = 5  # tokens that one layer reads: up to this one, or around it in a classifier
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole(self, "kernel")
         if self.classes is not None and self.kernel % 2 == 0:
             raise RegardError(
-                f"a classifier reads as many tokens before as after, so kernel must be odd, got {self.kernel}"
+                f"must be odd, because a classifier reads as many tokens before as after, got {self.kernel}",
+                option="kernel",
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -12,8 +11,8 @@ from regard.attention.attend import attend
 from regard.attention.dropout import Dropout
 from regard.attention.masks import Padding
 from regard.attention.positions import Learned, Nothing, Position, Sinusoidal, coordinates
+from regard.config import Depth, Kernel, config
 from regard.errors import RegardError
-from regard.models.checks import check_whole
 from regard.models.conv import run_convolution, run_convolutions
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.states import States
@@ -24,20 +23,20 @@ from regard.shapes import expect
 from regard.symmetry.groups import Group
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ConvSeq2SeqConfig(Seq2SeqConfig):
     """Settings of a convolutional encoder-decoder."""
 
-    depth: int = 4  # layers of the encoder
-    kernel: int = 3  # tokens that one layer reads: around each in the encoder, up to it in the decoder
+    depth: Depth = 4  # layers of the encoder
+    kernel: Kernel = 3  # tokens that one layer reads: around each in the encoder, up to it in the decoder
     position: Literal["none", "sinusoidal", "learned"] = "learned"  # added to the embeddings
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self, "kernel")
         if self.kernel % 2 == 0:
             raise RegardError(
-                f"the encoder reads as many tokens before as after, so kernel must be odd, got {self.kernel}"
+                f"must be odd, because the encoder reads as many tokens before as after, got {self.kernel}",
+                option="kernel",
             )
         if self.position == "sinusoidal" and self.dim % 2:
             raise RegardError(f"sinusoidal positions need an even dim, got dim={self.dim}")

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
+from regard.config import Depth, Kernel, config
 from regard.errors import RegardError
-from regard.models.checks import check_whole
 from regard.models.series_model import SeriesConfig, SeriesModel
 from regard.nn.gated_conv import GatedConv
 from regard.nn.norm import RMSNorm
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ConvSeriesConfig(SeriesConfig):
     """Gated convolutions of series. They see depth · (kernel − 1) steps back."""
 
-    depth: int = 4  # layers
-    kernel: int = 5  # steps that one layer reads: up to this one for forecasts, else around it
+    depth: Depth = 4  # layers
+    kernel: Kernel = 5  # steps that one layer reads: up to this one for forecasts, else around it
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self, "kernel")
         if not self.causal and self.kernel % 2 == 0:
             raise RegardError(
-                f"{self.task} reads as many steps before as after, so kernel must be odd, got {self.kernel}"
+                f"must be odd, because {self.task} reads as many steps before as after, got {self.kernel}",
+                option="kernel",
             )
 
 

@@ -8,30 +8,30 @@ prediction that stays. With zeros beyond the border they keep nothing exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.config import check_sizes
+from regard.config import Classes, Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.image_model import ImageModel
+from regard.models.sample_inputs import build_seeded
 from regard.nn.convolve import Convolution
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ConvNetConfig:
     """Settings of all convolutional networks."""
 
-    classes: int
-    colours: int = 1  # channels of an image
-    size: int = 28  # the sides of images in training
+    classes: Classes
+    colours: Count = 1  # channels of an image
+    size: Size = 28  # the sides of images in training
 
 
 def _around(config: ResNetConfig | DenseNetConfig) -> Group:
@@ -46,22 +46,14 @@ def _around(config: ResNetConfig | DenseNetConfig) -> Group:
 # ---- LeNet
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LeNetConfig(ConvNetConfig):
     """LeNet, a little wider than it was in 1998."""
 
-    widths: tuple[int, int] = (32, 64)  # channels of the two convolutions
-    hidden: int = 128  # channels of the layer between
-    dropout: float = 0.25  # share of channels dropped in training, before both linear layers
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_whole(self, "classes", "colours", "size", "hidden")
-        if min(self.widths, default=0) < 1:
-            raise RegardError(f"widths must be whole numbers above zero, got {self.widths}")
-        if self.size < 4:
-            raise RegardError(f"size must be at least 4, got {self.size}: sides are halved twice")
-        check_dropout(self)
+    size: Annotated[int, Field(ge=4, le=2**20)] = 28  # the sides of images in training; they are halved twice
+    widths: tuple[Width, Width] = (32, 64)  # channels of the two convolutions
+    hidden: Width = 128  # channels of the layer between
+    dropout: Share = 0.25  # share of channels dropped in training, before both linear layers
 
 
 class LeNet(ImageModel):
@@ -101,24 +93,14 @@ class LeNet(ImageModel):
 # ---- ResNet
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ResNetConfig(ConvNetConfig):
     """A residual network for small images."""
 
-    width: int = 32  # channels of the first blocks; twice as many each time the sides are halved
-    blocks: tuple[int, ...] = (2, 2, 2)  # residual blocks; sides are halved between the groups
+    width: Width = 32  # channels of the first blocks; twice as many each time the sides are halved
+    # residual blocks; sides are halved between the groups
+    blocks: Annotated[tuple[Depth, ...], Field(min_length=1)] = (2, 2, 2)
     padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "classes", "colours", "size", "width")
-        _check_blocks(self.blocks)
-
-
-def _check_blocks(blocks: tuple[int, ...]) -> None:
-    if not blocks or any(type(count) is not int or count < 1 for count in blocks):
-        raise RegardError(f"blocks are whole numbers above zero, one for each group, got {blocks}")
 
 
 class Residual(nn.Module):
@@ -188,19 +170,14 @@ class ResNet(ImageModel):
 # ---- DenseNet
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DenseNetConfig(ConvNetConfig):
     """A densely connected network for small images."""
 
-    growth: int = 12  # channels that each layer adds
-    blocks: tuple[int, ...] = (6, 6, 6)  # layers; channels and sides are halved between the groups
+    growth: Width = 12  # channels that each layer adds
+    # layers; channels and sides are halved between the groups
+    blocks: Annotated[tuple[Depth, ...], Field(min_length=1)] = (6, 6, 6)
     padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "classes", "colours", "size", "growth")
-        _check_blocks(self.blocks)
 
 
 class Dense(nn.Module):

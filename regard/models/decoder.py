@@ -3,19 +3,21 @@ parts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import replace
+from typing import Annotated, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 
 from regard.attention.cache import Cache, WindowCache
 from regard.attention.masks import Documents
+from regard.config import config
 from regard.errors import RegardError
 from regard.models.attentions import APPROXIMATIONS, window_of
 from regard.models.caches import Caches, Memories, step_with_caches
-from regard.models.checks import build_seeded
+from regard.models.sample_inputs import build_seeded
 from regard.models.sequence_model import (
     Head,
     SequenceConfig,
@@ -30,13 +32,13 @@ from regard.symmetry.groups import Shifts
 from regard.symmetry.roles import Roles
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DecoderConfig(SequenceConfig):
     """A decoder (causal LM). The defaults suit small models; other settings give GPT-2 and Llama."""
 
     # tokens before a segment that it sees without gradients, as Transformer-XL: segments of `context` tokens are
     # then read in order; 0: none, windows are drawn at random
-    memory: int = 0
+    memory: Annotated[int, Field(ge=0, le=2**22)] = 0
 
     causal: ClassVar[bool] = True
 

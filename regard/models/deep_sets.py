@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import and_
@@ -10,7 +9,8 @@ from typing import Literal, Self
 
 from torch import Tensor, nn
 
-from regard.models.checks import build_seeded, check_whole
+from regard.config import Size, config
+from regard.models.sample_inputs import build_seeded
 from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.set_attention import POOLS, SetLinear
@@ -19,7 +19,7 @@ from regard.symmetry.groups import Group, Permutations
 Pool = Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DeepSetsConfig(SetConfig):
     """DeepSets: invariant ρ(pool φ(x_i)), or a stack of equivariant layers σ(xΛ + 11ᵀxΓ) before the pool."""
 
@@ -32,11 +32,7 @@ class DeepSetsConfig(SetConfig):
     hears: Pool | None = None
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each layer
     # mean number of elements per set: divides a sum at the end, so that its scale does not depend on the data
-    usual: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole(self, "usual")
+    usual: Size = 1
 
     @property
     def together(self) -> bool:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.config import Classes, Extras, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_from_zero, check_whole
 from regard.models.masked_head import MaskedHead
+from regard.models.sample_inputs import build_seeded
 from regard.models.sequence_model import (
     POSITIONS,
     Head,
@@ -29,27 +29,24 @@ from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class EncoderConfig(SequenceConfig):
     """An encoder: without `classes` a masked LM, with `classes` a classifier."""
 
-    classes: int | None = None  # number of classes; None: predict tokens
+    classes: Classes | None = None  # number of classes; None: predict tokens
     # how a classifier pools its tokens; first: a layer on the first token, with tanh or relu, as in BERT
     pool: Literal["mean", "max", "attention", "class", "first", "first_relu"] = "mean"
     # without classes: logits by one matrix, or by one more layer before it, as in BERT; none: give the tokens
     head: Literal["linear", "transform", "none"] = "linear"
-    token_types: int = 0  # learned vectors that tell parts of a text apart, as in BERT; 0: none
+    token_types: Extras = 0  # learned vectors that tell parts of a text apart, as in BERT; 0: none
     # classes: add logits, through a learned gate, to a linear map of a bag of words and character n-grams
     bag: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.classes is not None:
-            check_whole(self, "classes")
-        check_from_zero(self, "token_types")
         if self.head == "transform" and self.mlp in ("swiglu", "experts"):
             raise RegardError(
-                f"head='transform' has one activation, and mlp='{self.mlp}' is none; use mlp='gelu'"
+                f"transform has one activation, and mlp={self.mlp} is none; use mlp=gelu", option="head"
             )
 
 

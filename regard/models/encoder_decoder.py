@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -10,10 +10,10 @@ from torch import Tensor
 from regard.attention.cache import Cache
 from regard.attention.masks import Causal
 from regard.attention.positions import Learned
-from regard.config import check_positive
+from regard.config import Amount, Count, Depth, Weight, Width, config
 from regard.errors import RegardError
+from regard.models.attentions import check_heads, check_position
 from regard.models.caches import Caches
-from regard.models.checks import check_heads, check_position, check_whole
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
 from regard.models.experts import OPTIONS as OPTIONS_OF_EXPERTS
@@ -30,36 +30,36 @@ from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class EncoderDecoderConfig(Seq2SeqConfig):
     """A transformer encoder-decoder. The options are those of encoders and decoders."""
 
-    depth: int = 4  # blocks of the encoder
-    decoder_depth: int | None = None  # blocks of the decoder; None: as many as the encoder has
-    heads: int = 4  # attention heads of each block
+    depth: Depth = 4  # blocks of the encoder
+    decoder_depth: Depth | None = None  # blocks of the decoder; None: as many as the encoder has
+    heads: Count = 4  # attention heads of each block
     # key and value heads, shared by groups of query heads; None: same as heads
-    kv_heads: int | None = None
+    kv_heads: Count | None = None
     # position encoding
     position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # added to the scores of self-attention
-    base: float = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
+    base: Amount = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
     # activation inside the MLP; experts: many MLPs, of which each token passes a few
     mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
     # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
     # chosen for each expert
-    hidden: int | None = None
+    hidden: Width | None = None
     # mlp experts: how many there are; None: 8
-    experts: int | None = None
+    experts: Count | None = None
     # mlp experts: how many of them each token passes; None: 2
-    chosen: int | None = None
+    chosen: Count | None = None
     # mlp experts: activation inside each of them; None: relu2
     expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None
     # mlp experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
     gate: Literal["chosen", "all"] | None = None
     # mlp experts: weight of the loss that gives all of them work; None: 0.01, 0: no such loss
-    balance: float | None = None
+    balance: Weight | None = None
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     embedding_norm: bool = False  # a norm after embedding and position
@@ -69,14 +69,9 @@ class EncoderDecoderConfig(Seq2SeqConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self, "heads")
-        check_whole(self, *(name for name in ("kv_heads", "hidden") if getattr(self, name) is not None))
-        check_positive(self, "base")
         check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise RegardError(
-                f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
-            )
+            raise RegardError(f"must divide heads={self.heads}, got {self.kv_heads}", option="kv_heads")
         check_experts(self)
         check_position(self.side(EncoderConfig, self.vocab, self.depth), POSITIONS)
 

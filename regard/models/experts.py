@@ -35,9 +35,6 @@ def check_experts(config: Any) -> None:
                 )
         return
     check_counts(option(config, "experts"), option(config, "chosen"), config.gate)
-    balance = option(config, "balance")
-    if not isinstance(balance, int | float) or isinstance(balance, bool) or not 0 <= balance < float("inf"):
-        raise RegardError(f"balance must be a number, 0 or more, got {balance!r}; 0 leaves the loss out")
     if getattr(config, "offsets", "usual") in ("mlp", "all"):
         raise RegardError(
             f"experts have no biases, got offsets={config.offsets}; use offsets usual, qkv or attention"

@@ -8,17 +8,16 @@ may come in a sparse layout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.edge_ops import edge_sum
-from regard.config import check_sizes
+from regard.config import Count, Depth, Extras, Part, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_names, check_whole
-from regard.models.sample_inputs import sample_graph
+from regard.models.sample_inputs import build_seeded, sample_graph
 from regard.nn.edge_messages import check_edge_features
 from regard.nn.graph import Graph
 from regard.nn.graph_conv import GAT, GCN, Alone, GraphConv
@@ -31,51 +30,41 @@ from regard.symmetry.groups import Group, Permutations
 from regard.symmetry.roles import Roles
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GraphNetConfig:
     """A graph network. The defaults suit small citation graphs."""
 
-    features: int  # features of each node
-    outputs: int  # numbers in the output
-    edge_features: int = 0  # numbers of each edge; 0: edges have none
-    hidden: int = 64  # width of the hidden layers
-    depth: int = 2  # layers
+    features: Size  # features of each node
+    outputs: Size  # numbers in the output
+    edge_features: Annotated[int, Field(ge=0, le=2**20)] = 0  # numbers of each edge; 0: edges have none
+    hidden: Width = 64  # width of the hidden layers
+    depth: Depth = 2  # layers
     # conv: θ₁x + Σθ₂x; gcn: GCN; gat, gatv2: attention along edges; alone: θx without neighbours
     layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = "gcn"
     gather: Literal["sum", "mean", "max"] = "mean"  # how conv combines neighbours
-    heads: int = 8  # attention heads in all layers but the last, which has one
+    heads: Count = 8  # attention heads in all layers but the last, which has one
     activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
     # before each activation; batchnorm: over the nodes of a batch
     norm: Literal["none", "layernorm", "rmsnorm", "batchnorm"] = "none"
     residual: bool = False  # residual connections around all layers but the first and the last
-    dropout: float = 0.0  # share of channels, and of attention, dropped in training
-    spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
-    stay: float = 0.1  # weight of a node's own prediction in each of these steps
+    dropout: Share = 0.0  # share of channels, and of attention, dropped in training
+    spread: Extras = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
+    stay: Part = 0.1  # weight of a node's own prediction in each of these steps
     # a prediction for each node, each pair of nodes, or each graph
     level: Literal["node", "edge", "graph"] = "node"
     pool: Literal["sum", "mean", "max", "attention"] = "mean"  # over the nodes of a graph
     ordered: bool = False  # pairs: the prediction for (i, j) may differ from (j, i)
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "features", "outputs", "hidden", "depth", "heads")
-        check_edge_width(self.edge_features)
         if self.edge_features and self.layer == "alone":
             raise RegardError(
                 "the layer alone uses no edges, so it cannot use their features; choose another"
             )
-        if type(self.spread) is not int or self.spread < 0:
-            raise RegardError(f"spread must be a whole number, 0 or more, got {self.spread!r}")
-        if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.stay <= 1.0:
-            raise RegardError(f"dropout and stay are shares from 0 to 1, got {self.dropout} and {self.stay}")
         asks = self.level == "graph" and self.pool == "attention"
         if (
             asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))
         ) and self.hidden % self.heads:
-            raise RegardError(
-                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
-            )
+            raise RegardError(f"must be a multiple of heads={self.heads}, got {self.hidden}", option="hidden")
 
 
 class NodeBatchNorm(nn.BatchNorm1d):
@@ -215,12 +204,6 @@ class GraphNet(GraphModel):
         config = GraphNetConfig(features=3, outputs=5, hidden=16, layer="gat", heads=2)
         x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
         return build_seeded(cls, config), {"x": x, "edges": edges}
-
-
-def check_edge_width(width: int) -> None:
-    """The number of features of an edge, in a config."""
-    if type(width) is not int or width < 0:
-        raise RegardError(f"edge_features must be a whole number, 0 or more, got {width!r}")
 
 
 def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:

@@ -3,19 +3,20 @@ each distance."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.biases import Bias, Distance
 from regard.attention.mask import Mask
 from regard.attention.masks import Padding
-from regard.config import check_sizes
+from regard.config import Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
-from regard.models.graph_net import GraphModel, check_edge_width, read_out
+from regard.models.attentions import check_heads
+from regard.models.graph_net import GraphModel, read_out
+from regard.models.sample_inputs import build_seeded
 from regard.nn.block import Pre
 from regard.nn.edge_messages import EdgeMessages, check_edge_features
 from regard.nn.graph import Graph
@@ -28,41 +29,35 @@ from regard.nn.sparse import Sparse, through
 from regard.shapes import expect
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GraphTransformerConfig:
     """The settings of a transformer whose tokens are the nodes of graphs."""
 
-    features: int  # features of each node
-    outputs: int  # numbers in the output
+    features: Size  # features of each node
+    outputs: Size  # numbers in the output
     # numbers of each edge; 0: edges have none. Each block then adds messages along edges before it attends
-    edge_features: int = 0
-    dim: int = 64  # width of the residual stream
-    depth: int = 3  # blocks
-    heads: int = 4  # attention heads of each block
+    edge_features: Annotated[int, Field(ge=0, le=2**20)] = 0
+    dim: Width = 64  # width of the residual stream
+    depth: Depth = 3  # blocks
+    heads: Count = 4  # attention heads of each block
     # edges: nodes attend to neighbours and themselves; full: to all nodes of their graph
     attention: Literal["edges", "full"] = "full"
     # distance: a learned number for each shortest-path distance; for full attention
     bias: Literal["none", "distance"] = "distance"
-    farthest: int = 5  # largest distance with its own number; all farther nodes share one
+    farthest: Count = 5  # largest distance with its own number; all farther nodes share one
     # position of a node: spectral kernels, or return probabilities of random walks
     position: Literal["none", "laplacian", "walk"] = "laplacian"
-    places: int = 8  # eigenvectors, or lengths of walks
+    places: Size = 8  # eigenvectors, or lengths of walks
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"  # before each part of a block
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "gelu"  # activation inside the MLP
-    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    dropout: Share = 0.0  # share of weights, hidden channels and branches dropped in training
     # a prediction for each node, each pair of nodes, or each graph
     level: Literal["node", "edge", "graph"] = "node"
     pool: Literal["sum", "mean", "max", "attention"] = "mean"  # over the nodes of a graph
     ordered: bool = False  # pairs: the prediction for (i, j) may differ from (j, i)
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "features", "outputs", "dim", "depth", "heads", "farthest", "places")
-        check_edge_width(self.edge_features)
-        if self.dim % self.heads:
-            raise RegardError(f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}")
-        check_dropout(self)
+        check_heads(self)
         if self.attention == "edges" and self.bias != "none":
             raise RegardError(
                 "a bias of distance is for attention='full': along edges every distance is 1; use bias='none'"

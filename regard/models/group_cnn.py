@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Classes, Count, Depth, Kernel, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.image_model import ImageModel
+from regard.models.sample_inputs import build_seeded
 from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halve, pooled_poses
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial, product
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GroupCNNConfig:
     """A network of group convolutions."""  # the defaults are the P4CNN of Cohen and Welling for 28 × 28; a recipe has its own
 
-    classes: int
-    colours: int = 1  # channels of an image
-    size: int = 28  # the sides of images in training; others are taken, too
-    hidden: int = 10  # channels of each layer, each in all poses
-    depth: int = 7  # layers; the last one gives the classes
-    kernel: int = 3  # sides of a filter
-    last: int = 4  # of a filter of the last layer; 1: a linear map
-    halve: tuple[int, ...] = (2,)  # sides are halved after these layers, counted from 1
+    classes: Classes
+    colours: Count = 1  # channels of an image
+    size: Size = 28  # the sides of images in training; others are taken, too
+    hidden: Width = 10  # channels of each layer, each in all poses
+    depth: Depth = 7  # layers; the last one gives the classes
+    kernel: Kernel = 3  # sides of a filter
+    last: Kernel = 4  # of a filter of the last layer; 1: a linear map
+    halve: tuple[Depth, ...] = (2,)  # sides are halved after these layers, counted from 1
     group: Literal["p1", "p4", "p4m"] = "p4"  # no turns (a plain network), quarter turns, turns and mirrors
     padding: Literal["circular", "zeros", "valid"] = "valid"  # what a filter sees beyond the border
-    dropout: float = 0.0  # share of channels dropped in training, after each layer
+    dropout: Share = 0.0  # share of channels dropped in training, after each layer
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "classes", "colours", "size", "hidden", "depth", "kernel", "last")
-        check_dropout(self)
-        if any(type(i) is not int or not 1 <= i < self.depth for i in self.halve):
-            raise RegardError(f"halve names layers from 1 to {self.depth - 1}, got {self.halve}")
+        if any(layer >= self.depth for layer in self.halve):
+            raise RegardError(f"names layers from 1 to {self.depth - 1}, got {self.halve}", option="halve")
         if self.padding != "valid" and not (self.kernel % 2 and self.last % 2):
             sides = f"kernel={self.kernel} and last={self.last}"
             raise RegardError(
@@ -48,7 +43,8 @@ class GroupCNNConfig:
         least, lost = self.least()
         if self.size < least:
             raise RegardError(
-                f"size={self.size} leaves nothing after {self.depth} layers, {least} is the least; {lost}"
+                f"must be at least {least}: nothing of {self.size} is left after {self.depth} layers; {lost}",
+                option="size",
             )
 
     def least(self) -> tuple[int, str]:

@@ -5,15 +5,14 @@ Vertices are n 3, triangles 3 f; several meshes are one, side by side, with `of`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config import check_sizes
-from regard.models.checks import build_seeded, check_dropout, check_from_zero, check_names, check_whole
-from regard.models.sample_inputs import sample_mesh
+from regard.config import Depth, Share, Size, Width, config
+from regard.models.sample_inputs import build_seeded, sample_mesh
 from regard.nn.half_edges import HalfEdges
 from regard.nn.mesh_conv import FieldLinear, FieldNorm, MeshConv, NormGate, arrow_lengths
 from regard.nn.mesh_geometry import MeshGeometry, measure_mesh
@@ -24,24 +23,18 @@ from regard.symmetry.roles import Roles
 SEEN = 3  # numbers of a vertex: both curvatures, and whether it is on a border
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MeshNetConfig:
     """A mesh network."""
 
-    outputs: int  # numbers in the output
-    hidden: int = 24  # channels of each rotation order
-    depth: int = 3  # convolutions
-    orders: int = 1  # the largest rotation order of features; 0: scalars only, filters without a direction
+    outputs: Size  # numbers in the output
+    hidden: Width = 24  # channels of each rotation order
+    depth: Depth = 3  # convolutions
+    # the largest rotation order of features; 0: scalars only, filters without a direction
+    orders: Annotated[int, Field(ge=0, le=16)] = 1
     level: Literal["mesh", "vertex"] = "mesh"  # a prediction for each mesh, or each vertex
     sized: bool = False  # does the size of a mesh matter? False: meshes of any scale are the same
-    dropout: float = 0.0  # share of channels dropped before the last layer, in training
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "outputs", "hidden", "depth")
-        check_from_zero(self, "orders")
-        check_dropout(self)
+    dropout: Share = 0.0  # share of channels dropped before the last layer, in training
 
 
 class MeshBlock(nn.Module):

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Depth, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_names, check_whole
+from regard.models.sample_inputs import build_seeded
 from regard.models.set_model import SetModel, tiny_set
 from regard.nn.mlp import ACTIVATIONS
 from regard.symmetry.groups import Group, Trivial
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MLPConfig:
     """An MLP from all numbers of a set to some outputs: the baseline without permutation symmetry."""
 
-    features: int  # numbers of each element
-    size: int  # elements of the largest set
-    outputs: int  # numbers in the output
-    hidden: int = 128  # width of the hidden layers
-    depth: int = 2  # hidden layers
+    features: Size  # numbers of each element
+    size: Size  # elements of the largest set
+    outputs: Size  # numbers in the output
+    hidden: Width = 128  # width of the hidden layers
+    depth: Depth = 2  # hidden layers
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each hidden layer
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "features", "size", "outputs", "hidden", "depth")
 
 
 class MLP(SetModel):

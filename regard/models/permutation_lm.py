@@ -7,36 +7,36 @@ before; nobody sees a query. Both pass through the blocks together, as one seque
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
+from typing import Annotated, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from regard.attention.cache import Cache
 from regard.attention.mask import Mask
 from regard.attention.masks import Order
+from regard.config import config
 from regard.errors import RegardError
 from regard.models.caches import Caches, step_with_caches
-from regard.models.checks import build_seeded
 from regard.models.experts import promises_of_experts
+from regard.models.sample_inputs import build_seeded
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts
 from regard.symmetry.roles import Roles
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PermutationConfig(SequenceConfig):
     """A permutation LM (XLNet). The last id of its vocabulary is the mask token."""
 
     # share of the tokens, the last ones in the order of each row, that training predicts
-    predicted: float = 1 / 6
+    predicted: Annotated[float, Field(gt=0, le=1)] = 1 / 6
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.predicted <= 1:
-            raise RegardError(f"predicted must be above 0 and at most 1, got {self.predicted}")
         if self.ngrams > 1:
             raise RegardError(
                 f"ngrams={self.ngrams} would show a token those before it, whatever the order; a permutation LM takes "

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from regard.models.checks import build_seeded, check_whole
+from regard.config import Width, config
+from regard.models.sample_inputs import build_seeded
 from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
 from regard.nn.set_attention import POOLS
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PointNetConfig(SetConfig):
     """PointNet: a matrix that depends on the whole point cloud transforms its points, one network sees each
     point, then a max pool."""
 
-    turned: int = 64  # width of the features that a second matrix transforms
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole(self, "turned")
+    turned: Width = 64  # width of the features that a second matrix transforms
 
 
 class Turn(nn.Module):

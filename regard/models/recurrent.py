@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
+from regard.config import config
 from regard.errors import RegardError
 from regard.models.states import States
 from regard.models.token_model import TokenConfig, TokenModel
 from regard.nn.recurrent import Recurrent, State
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RecurrentConfig(TokenConfig):
     """Settings of LSTM and GRU."""
 
@@ -21,23 +21,23 @@ class RecurrentConfig(TokenConfig):
     bidirectional: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.bidirectional and self.classes is None:
             raise RegardError(
                 "bidirectional=True sees the next token, which a language model predicts; it is for classifiers"
             )
         if self.bidirectional and self.dim % 2:
             raise RegardError(
-                f"two directions share dim, so it must be even, got dim={self.dim}; take {self.dim + 1}"
+                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}",
+                option="dim",
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LSTMConfig(RecurrentConfig):
     """An LSTM: without `classes` a language model, with `classes` a classifier."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GRUConfig(RecurrentConfig):
     """A GRU: without `classes` a language model, with `classes` a classifier."""
 

@@ -6,13 +6,13 @@ attends to all its states (see nn/recurrent_decoder.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from regard.attention.dropout import Dropout
+from regard.config import Share, config
 from regard.errors import RegardError
 from regard.models.recurrent import keep_state, load_state
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
@@ -25,11 +25,11 @@ from regard.shapes import expect
 from regard.symmetry.groups import Group
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RecurrentSeq2SeqConfig(Seq2SeqConfig):
     """Settings of recurrent encoder-decoders. The encoder's directions have half of the width each."""
 
-    dropout: float = 0.2  # share of embeddings and of each layer's outputs dropped in training
+    dropout: Share = 0.2  # share of embeddings and of each layer's outputs dropped in training
     # how a state of the decoder is compared with those of the encoder; none: no attention
     score: Literal["dot", "general", "additive", "none"] = "general"
     # the last output goes into the next step (only dot and general; additive always feeds its context)
@@ -39,7 +39,8 @@ class RecurrentSeq2SeqConfig(Seq2SeqConfig):
         super().__post_init__()
         if self.dim % 2:
             raise RegardError(
-                f"two directions share dim, so it must be even, got dim={self.dim}; take {self.dim + 1}"
+                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}",
+                option="dim",
             )
         if self.feed and self.score in ("additive", "none"):
             instead = "which always feeds its context" if self.score == "additive" else "which has no context"
@@ -53,12 +54,12 @@ class RecurrentSeq2SeqConfig(Seq2SeqConfig):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LSTMSeq2SeqConfig(RecurrentSeq2SeqConfig):
     """An LSTM encoder-decoder."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GRUSeq2SeqConfig(RecurrentSeq2SeqConfig):
     """A GRU encoder-decoder."""
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
+from regard.config import config
 from regard.errors import RegardError
 from regard.models.series_model import SeriesConfig, SeriesModel
 from regard.nn.recurrent import Recurrent
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RecurrentSeriesConfig(SeriesConfig):
     """Settings of LSTM and GRU. They read forwards for forecasts, else in both directions."""
 
@@ -20,16 +20,17 @@ class RecurrentSeriesConfig(SeriesConfig):
         super().__post_init__()
         if not self.causal and self.dim % 2:
             raise RegardError(
-                f"two directions share dim, so it must be even, got dim={self.dim}; take {self.dim + 1}"
+                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}",
+                option="dim",
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LSTMSeriesConfig(RecurrentSeriesConfig):
     """An LSTM of series."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GRUSeriesConfig(RecurrentSeriesConfig):
     """A GRU of series."""
 

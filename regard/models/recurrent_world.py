@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from regard.config import config
 from regard.models.recurrent import keep_state, load_state
 from regard.models.states import States
 from regard.models.world_model import WorldConfig, WorldModel
@@ -14,7 +14,7 @@ from regard.nn.in_order import line_up
 from regard.nn.recurrent import Recurrent
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GRUWorldConfig(WorldConfig):
     """A GRU world model."""
 

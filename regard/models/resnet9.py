@@ -7,48 +7,45 @@ order in which processors convolve fastest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Kernel, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.convnets import ConvNetConfig
 from regard.models.image_model import ImageModel
+from regard.models.sample_inputs import build_seeded
 from regard.nn.convolve import Convolution
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ResNet9Config(ConvNetConfig):
     """A residual network of nine layers."""
 
-    stem: int = 24  # channels of the first convolution
-    stride: int = 1  # of the first convolution: larger images are looked at in steps of this many pixels
-    widths: tuple[int, ...] = (32, 64, 128)  # channels of each stage; each stage halves the sides
-    residual: tuple[int, ...] = (1, 1, 2)  # residual convolutions of each stage
+    stem: Width = 24  # channels of the first convolution
+    stride: Kernel = 1  # of the first convolution: larger images are looked at in steps of this many pixels
+    # channels of each stage; each stage halves the sides
+    widths: Annotated[tuple[Width, ...], Field(min_length=1)] = (32, 64, 128)
+    # residual convolutions of each stage
+    residual: tuple[Annotated[int, Field(ge=0, le=512)], ...] = (1, 1, 2)
     padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "classes", "colours", "size", "stem", "stride")
-        if not self.widths or any(type(each) is not int or each < 1 for each in self.widths):
-            raise RegardError(f"widths are whole numbers above zero, one for each stage, got {self.widths}")
-        counts = all(type(each) is int and each >= 0 for each in self.residual)
-        if not counts or len(self.residual) != len(self.widths):
+        if len(self.residual) != len(self.widths):
             raise RegardError(
-                f"residual must have a whole number, 0 or more, for each of the {len(self.widths)} stages of "
-                f"widths={self.widths}, got {self.residual}"
+                f"must have a number for each of the {len(self.widths)} stages of widths={self.widths}, got {self.residual}",
+                option="residual",
             )
         if self.stride > self.size:
             raise RegardError(
-                f"stride must be at most size={self.size}, the side of the images, got {self.stride}"
+                f"must be at most size={self.size}, the side of the images, got {self.stride}",
+                option="stride",
             )
 
 

@@ -90,3 +90,10 @@ def _halve_edges(corners: Tensor, faces: list[list[int]]) -> tuple[Tensor, Tenso
 
 def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def build_seeded(cls: Any, config: Any) -> Any:
+    """A model that is the same every time, without touching the random numbers of others."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return cls(config).eval()

@@ -17,10 +17,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Amount, Depth, Length, Share, Vocabulary, Width, config
 from regard.errors import RegardError
 from regard.models.caches import Caches
-from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
+from regard.models.sample_inputs import build_seeded
 from regard.models.sequence_model import Head
 from regard.models.states import States
 from regard.nn.embed import TokenEmbedding
@@ -31,23 +31,23 @@ from regard.symmetry.roles import Roles, Stream
 ROWS, TOKENS = 3, 12  # of sample inputs, unless more are asked for
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Seq2SeqConfig:
     """Settings that all encoder-decoders have."""
 
-    vocab: int  # number of token ids of the target
-    source_vocab: int | None = None  # number of token ids of the source; None: as many as the target
-    context: int = (
+    vocab: Vocabulary  # number of token ids of the target
+    source_vocab: Vocabulary | None = None  # number of token ids of the source; None: as many as the target
+    context: Length = (
         128  # longest sequence in training, source or target; also the size of a learned position table
     )
-    dim: int = 256  # width
-    depth: int = 2  # layers of the encoder
-    decoder_depth: int | None = None  # layers of the decoder; None: as many as the encoder has
+    dim: Width = 256  # width
+    depth: Depth = 2  # layers of the encoder
+    decoder_depth: Depth | None = None  # layers of the decoder; None: as many as the encoder has
     shared: bool = True  # source and target share one embedding
     tied: bool = True  # the head shares the matrix of the target's embedding
-    dropout: float = 0.1  # share of channels dropped in training
+    dropout: Share = 0.1  # share of channels dropped in training
     # logits l become cap·tanh(l/cap): limits overconfident predictions; None: no cap
-    softcap: float | None = None
+    softcap: Amount | None = None
 
     @property
     def source_size(self) -> int:
@@ -58,14 +58,6 @@ class Seq2SeqConfig:
         return self.depth if self.decoder_depth is None else self.decoder_depth
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        optional = ("source_vocab", "decoder_depth")
-        check_whole(self, "vocab", "context", "dim", "depth")
-        check_whole(self, *(name for name in optional if getattr(self, name) is not None))
-        check_dropout(self)
-        if self.softcap is not None and not self.softcap > 0:
-            raise RegardError(f"softcap must be above zero, got {self.softcap}; None leaves it out")
         if self.shared and self.source_size != self.vocab:
             raise RegardError(
                 f"shared embeddings need one vocabulary, got source_vocab={self.source_vocab} and "

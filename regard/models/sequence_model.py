@@ -8,13 +8,13 @@ asks for names after that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.biases import ALiBi, Bias, Buckets, Relative
@@ -23,24 +23,33 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Causal
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
 from regard.attention.rope_scaling import RopeScaling
-from regard.config import check_positive, check_sizes
+from regard.config import (
+    Amount,
+    Classes,
+    Count,
+    Depth,
+    Extras,
+    Length,
+    Positive,
+    Seed,
+    Share,
+    Size,
+    Vocabulary,
+    Weight,
+    Width,
+    config,
+)
 from regard.errors import RegardError
 from regard.models.attentions import (
     WEIGHTS,
     check_attention,
+    check_heads,
+    check_position,
     hides_far_tokens,
     make_approximation,
     make_mask,
 )
 from regard.models.caches import Caches
-from regard.models.checks import (
-    check_dropout,
-    check_from_zero,
-    check_heads,
-    check_names,
-    check_position,
-    check_whole,
-)
 from regard.models.experts import check_experts, make_mlp_of, promises_of_experts
 from regard.models.memory import OnlyShapes
 from regard.models.ngrams import NGrams
@@ -55,50 +64,51 @@ from regard.symmetry.groups import Group, Permutations, Shifts
 from regard.symmetry.roles import Roles, Stream
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SequenceConfig:
     """Settings of decoders and encoders."""
 
-    vocab: int  # number of token ids
-    context: int = 256  # tokens per sequence in training; also the size of a learned position table
-    dim: int = 256  # width of the residual stream
-    depth: int = 4  # blocks
-    heads: int = 4  # attention heads of each block
+    vocab: Vocabulary  # number of token ids
+    context: Length = 256  # tokens per sequence in training; also the size of a learned position table
+    dim: Width = 256  # width of the residual stream
+    depth: Depth = 4  # blocks
+    heads: Count = 4  # attention heads of each block
     # key and value heads, shared by groups of query heads; None: same as heads
-    kv_heads: int | None = None
-    head_dim: int | None = None  # channels of each head; None: dim / heads
+    kv_heads: Count | None = None
+    head_dim: Width | None = None  # channels of each head; None: dim / heads
     # position encoding
     position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # added to the attention scores
-    base: float = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
-    rotary_channels: int | None = None  # channels of each head that rotary turns; None: all
+    base: Amount = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
+    rotary_channels: Width | None = None  # channels of each head that rotary turns; None: all
     # slower rotary for texts longer than those of the training, by rope_factor
     rope_scaling: Literal["none", "linear", "llama3", "yarn"] = "none"
-    rope_factor: float = 1.0  # how many times slower
-    rope_original: int = 8192  # llama3 and yarn: the context before it was made longer
+    rope_factor: Amount = 1.0  # how many times slower
+    rope_original: Length = 8192  # llama3 and yarn: the context before it was made longer
     # llama3 and yarn: channels that turn less often than this in that context are slowed in full
-    rope_low: float = 1.0
-    rope_high: float = 4.0  # and those that turn more often than this are left as they are
-    unused_places: int = 0  # rows of a learned position table before that of the first place, as in RoBERTa
+    rope_low: Amount = 1.0
+    rope_high: Amount = 4.0  # and those that turn more often than this are left as they are
+    # rows of a learned position table before that of the first place, as in RoBERTa
+    unused_places: Extras = 0
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
-    eps: float | None = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
+    eps: Amount | None = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
     # where the norms are in a block; parallel: attention and MLP read the same tokens, as in GPT-NeoX
     placement: Literal["pre", "post", "deepnorm", "parallel"] = "pre"
     # activation inside the MLP; experts: many MLPs, of which each token passes a few
     mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
     # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
     # chosen for each expert
-    hidden: int | None = None
+    hidden: Width | None = None
     # mlp experts: how many there are; None: 8
-    experts: int | None = None
+    experts: Count | None = None
     # mlp experts: how many of them each token passes; None: 2
-    chosen: int | None = None
+    chosen: Count | None = None
     # mlp experts: activation inside each of them; None: relu2
     expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None
     # mlp experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
     gate: Literal["chosen", "all"] | None = None
     # mlp experts: weight of the loss that gives all of them work; None: 0.01, 0: no such loss
-    balance: float | None = None
+    balance: Weight | None = None
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     # which of them have one; usual: all or none, as offset says; attention, mlp and all: in swiglu, too
@@ -107,51 +117,40 @@ class SequenceConfig:
     # which tokens a token attends to, or how it is approximated (see docs/long.md)
     attention: Literal["full", "window", "bigbird", "performer", "linformer", "lsh"] = "full"
     # a token attends to this many tokens, itself included (encoder: on each side); None: to all, window: 128
-    window: int | None = None
+    window: Length | None = None
     # bigbird: tokens in a block; lsh: tokens of its bucket that a token meets; None: 64
-    block: int | None = None
-    random_blocks: int | None = None  # bigbird: random blocks that each block draws; None: 3
-    features: int | None = None  # performer: random features of a head; None: 256
-    redraw: int | None = None  # performer: new features after so many training passes; None: never
-    projected: int | None = None  # linformer: keys and values after the projection; None: 64
+    block: Classes | None = None
+    # bigbird: random blocks that each block draws; None: 3
+    random_blocks: Annotated[int, Field(ge=0, le=2**16)] | None = None
+    features: Size | None = None  # performer: random features of a head; None: 256
+    redraw: Positive | None = None  # performer: new features after so many training passes; None: never
+    projected: Classes | None = None  # linformer: keys and values after the projection; None: 64
     # lsh: buckets, an even number; None: one for each block of the context, 64 at most
-    buckets: int | None = None
-    rounds: int | None = None  # lsh: rounds of hashing; None: 4
-    attention_seed: int | None = None  # seed of what an attention draws at random; None: 0
-    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    buckets: Classes | None = None
+    rounds: Annotated[int, Field(ge=1, le=2**12)] | None = None  # lsh: rounds of hashing; None: 4
+    attention_seed: Seed | None = None  # seed of what an attention draws at random; None: 0
+    dropout: Share = 0.0  # share of weights, hidden channels and branches dropped in training
     embedding_norm: bool = False  # a norm after embedding and position, as in BERT
     # multiply embeddings by √dim, so that an added position does not dominate them
     embedding_scale: bool = False
     # how scores become weights: sparsemax and entmax give most tokens no weight at all
     weights: Literal["softmax", "sparsemax", "entmax"] = "softmax"
     # add learned vectors for n-grams of up to this many tokens: faster training; 1: none
-    ngrams: int = 1
+    ngrams: Annotated[int, Field(ge=1, le=8)] = 1
     zero_start: bool = False  # blocks start as the identity: faster training
     # logits l become cap·tanh(l/cap): limits overconfident predictions; None: no cap
-    softcap: float | None = None
+    softcap: Amount | None = None
     # train a small map of this rank beside each linear map of the blocks, and nothing else but a new head
     # (LoRA): for --from, with less memory; 0: train all
-    lora: int = 0
+    lora: Extras = 0
 
     causal: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
-        check_whole(self, *(name for name in OPTIONAL_SIZES if getattr(self, name) is not None))
-        check_whole(self, "rope_original")
-        check_from_zero(self, "unused_places", "lora")
-        check_positive(
-            self, "base", *(name for name in ("softcap", "eps") if getattr(self, name) is not None)
-        )
         if self.head_dim is None:
             check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise RegardError(
-                f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
-            )
-        check_dropout(self)
+            raise RegardError(f"must divide heads={self.heads}, got {self.kv_heads}", option="kv_heads")
         check_position(self, POSITIONS)
         check_attention(self)
         check_experts(self)
@@ -169,7 +168,6 @@ class SequenceConfig:
         )
 
 
-OPTIONAL_SIZES = ("kv_heads", "head_dim", "rotary_channels", "hidden", "window")
 POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
     "none": lambda c: Nothing(),
     "sinusoidal": lambda c: Sinusoidal(c.dim, base=c.base),
@@ -246,8 +244,6 @@ def make_stack(
 
 def check_memory(config: Any) -> None:
     """A memory is 0 or more tokens, and needs places that are relative: a stream goes on without end."""
-    if type(config.memory) is not int or config.memory < 0:
-        raise RegardError(f"memory must be a whole number from 0 on, got {config.memory!r}")
     if config.memory == 0:
         return
     if config.attention not in ("full", "window"):

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from regard.attention.mask import Mask
 from regard.attention.masks import Causal
 from regard.attention.positions import Rotary
+from regard.config import Count, config
 from regard.errors import RegardError
-from regard.models.checks import check_heads, check_whole
+from regard.models.attentions import check_heads
 from regard.models.series_model import SeriesConfig, SeriesModel
 from regard.nn.block import Stack
 from regard.symmetry.groups import Group
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TransformerSeriesConfig(SeriesConfig):
     """A transformer of series."""
 
-    heads: int = 4  # attention heads of each layer
+    heads: Count = 4  # attention heads of each layer
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self, "heads")
         check_heads(self)
         if self.dim // self.heads % 2:
             raise RegardError(

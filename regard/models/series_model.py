@@ -17,16 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.positions import coordinates
-from regard.config import check_sizes
+from regard.config import Classes, Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
+from regard.models.sample_inputs import build_seeded
 from regard.nn.embed import StepEmbedding
 from regard.nn.in_order import line_up
 from regard.nn.lags import bridge_seasons, carry_forward, look_around, running_scale, whole_scale
@@ -39,30 +40,27 @@ QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 FLAT = 1e-4  # the least width of a quantile, in units of the guess's error
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SeriesConfig:
     """Settings of all models of series."""
 
-    channels: int  # numbers of a step
+    channels: Count  # numbers of a step
     # forecast: the steps after each one; fill: steps that are missing; classify: the whole series
     task: Literal["forecast", "fill", "classify"] = "forecast"
-    classes: int | None = None  # classify: number of classes
-    horizon: int = 24  # forecast: steps ahead
+    classes: Classes | None = None  # classify: number of classes
+    horizon: Size = 24  # forecast: steps ahead
     # shares of what comes that should lie below each forecast; 0.5, the median, is one of them
     quantiles: tuple[float, ...] = QUANTILES
-    lags: int = 48  # forecast: steps back that the linear part reads
-    season: int = 1  # fill: steps after which a series repeats itself, from which the first guess is made; 1: it does not
-    patch: int = 8  # steps that one token reads: the last ones, or those around it
-    dim: int = 32  # width of the layers
-    depth: int = 2  # layers
-    dropout: float = 0.2  # share of each layer's outputs dropped in training
+    lags: Annotated[int, Field(ge=1, le=2**14)] = 48  # forecast: steps back that the linear part reads
+    # fill: steps after which a series repeats itself, from which the first guess is made; 1: it does not
+    season: Size = 1
+    patch: Count = 8  # steps that one token reads: the last ones, or those around it
+    dim: Width = 32  # width of the layers
+    depth: Depth = 2  # layers
+    dropout: Share = 0.2  # share of each layer's outputs dropped in training
     pool: Literal["mean", "max", "attention"] = "mean"  # classify: how steps are pooled
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "channels", "horizon", "lags", "season", "patch", "dim", "depth")
-        check_dropout(self)
         if (self.classes is not None) != (self.task == "classify"):
             raise RegardError(
                 f"task=classify needs classes, and no other task has any, got {self.task} and {self.classes}"

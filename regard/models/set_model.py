@@ -7,14 +7,12 @@ be empty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.config import check_sizes
-from regard.models.checks import check_names, check_whole
+from regard.config import Depth, Size, Width, config
 from regard.models.sample_inputs import sample_sets
 from regard.nn.padding import zero_padding
 from regard.shapes import expect
@@ -22,20 +20,15 @@ from regard.symmetry.groups import Group, Permutations
 from regard.symmetry.roles import Roles, Stream
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SetConfig:
     """Settings of all set models."""
 
-    features: int  # numbers of each element
-    outputs: int  # numbers in the output
-    hidden: int = 128  # width of the hidden layers
-    depth: int = 2  # layers before the pool
+    features: Size  # numbers of each element
+    outputs: Size  # numbers in the output
+    hidden: Width = 128  # width of the hidden layers
+    depth: Depth = 2  # layers before the pool
     each: bool = False  # one row of outputs for each element, not one for the set
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "features", "outputs", "hidden", "depth")
 
 
 class SetModel(nn.Module):

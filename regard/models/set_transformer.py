@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from torch import Tensor, nn
 
+from regard.config import Count, Extras, Length, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_whole
+from regard.models.sample_inputs import build_seeded
 from regard.models.set_model import SetConfig, SetModel, tiny_set
 from regard.nn.set_attention import ISAB, MAB, PMA
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SetTransformerConfig(SetConfig):
     """The Set Transformer: elements attend to each other, directly or through inducing points; then learned
     seed vectors pool them by attention."""
 
-    heads: int = 4  # attention heads
+    heads: Count = 4  # attention heads
     # inducing points (ISAB): cost linear in the set; None: every element attends to every element (SAB)
-    points: int | None = None
-    seeds: int = 1  # seed vectors of the pool
-    after: int = 0  # attention layers among the seeds, after the pool
+    points: Length | None = None
+    seeds: Count = 1  # seed vectors of the pool
+    after: Extras = 0  # attention layers among the seeds, after the pool
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole(self, "heads", "seeds", *(["points"] if self.points is not None else []))
-        if type(self.after) is not int or self.after < 0:
-            raise RegardError(f"after must be a whole number, 0 or more, got {self.after!r}")
         if self.hidden % self.heads:
-            raise RegardError(
-                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
-            )
+            raise RegardError(f"must be a multiple of heads={self.heads}, got {self.hidden}", option="hidden")
 
 
 class SetTransformer(SetModel):

@@ -9,29 +9,23 @@ came around the border.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.biases import Offsets
 from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import (
-    build_seeded,
-    check_dropout,
-    check_from_zero,
-    check_names,
-    check_patch,
-    check_whole,
-)
 from regard.models.image_model import ImageModel, make_head
+from regard.models.sample_inputs import build_seeded
+from regard.models.vit import check_patch
 from regard.nn.attention import Attention
 from regard.nn.drop_path import depth_schedule, with_branch
 from regard.nn.linear import Linear
@@ -42,50 +36,40 @@ from regard.shapes import expect_images
 from regard.symmetry.roles import Roles
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SwinConfig:
     """A Swin Transformer."""  # as the paper has it: the defaults are Swin-Tiny; recipes have their own
 
-    classes: int  # 0: no head, the features themselves
-    colours: int = 3  # channels of an image
-    size: int = 224  # the sides of images in training; others are taken, too
-    patch: int = 4  # the sides of a patch, in pixels
-    dim: int = 96  # width of the first stage; twice as many in each that follows
-    depths: tuple[int, ...] = (2, 2, 6, 2)  # blocks of each stage; sides are halved between them
-    heads: tuple[int, ...] = (3, 6, 12, 24)  # of attention, in each stage
-    window: int = 7  # the sides of a window, in tokens
-    ratio: int = 4  # channels inside an MLP, times its width
+    classes: Annotated[int, Field(ge=0, le=2**16)]  # 0: no head, the features themselves
+    colours: Count = 3  # channels of an image
+    size: Size = 224  # the sides of images in training; others are taken, too
+    patch: Count = 4  # the sides of a patch, in pixels
+    dim: Width = 96  # width of the first stage; twice as many in each that follows
+    # blocks of each stage; sides are halved between them
+    depths: Annotated[tuple[Depth, ...], Field(min_length=1)] = (2, 2, 6, 2)
+    heads: tuple[Count, ...] = (3, 6, 12, 24)  # of attention, in each stage
+    window: Count = 7  # the sides of a window, in tokens
+    ratio: Count = 4  # channels inside an MLP, times its width
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
-    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    dropout: Share = 0.0  # share of weights, hidden channels and branches dropped in training
     # stochastic depth: the share of images that skip the last block in training; earlier blocks less
-    drop_path: float = 0.0
+    drop_path: Share = 0.0
     # what norms of the blocks and the last one add to the variance (others: 1e-5, as in Swin's own code)
-    eps: float | None = None
+    eps: Amount | None = None
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "colours", "size", "patch", "dim", "window", "ratio")
-        check_from_zero(self, "classes")
-        check_positive(self, *(["eps"] if self.eps is not None else []))
         check_patch(self)
-        if not all(isinstance(each, tuple | list) for each in (self.depths, self.heads)):
-            raise RegardError(
-                f"depths and heads are tuples, as (2, 2), got depths={self.depths} and heads={self.heads}"
-            )
-        if len(self.depths) != len(self.heads) or not self.depths:
+        if len(self.depths) != len(self.heads):
             raise RegardError(
                 f"each stage has a depth and a number of heads, got depths={self.depths} and "
                 f"heads={self.heads}"
             )
-        for stage, (depth, heads) in enumerate(zip(self.depths, self.heads, strict=True)):
+        for stage, heads in enumerate(self.heads):
             dim = self.dim * 2**stage
-            if type(depth) is not int or depth < 1 or type(heads) is not int or heads < 1 or dim % heads:
+            if dim % heads:
                 raise RegardError(
-                    f"stage {stage} is {dim} wide, which {heads} heads must divide, and has blocks, got "
-                    f"{depth}"
+                    f"must divide widths, and stage {stage} is {dim} wide, got {heads}", option="heads"
                 )
-        check_dropout(self)
 
 
 # ---- windows

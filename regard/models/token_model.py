@@ -4,16 +4,15 @@ slot, and a head. Without `classes` they are language models, with `classes` cla
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Classes, Depth, Length, Share, Vocabulary, Width, config
 from regard.errors import RegardError
-from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
-from regard.models.sample_inputs import sample_sequences
+from regard.models.sample_inputs import build_seeded, sample_sequences
 from regard.models.sequence_model import Head, tiny_tokens
 from regard.models.states import States
 from regard.nn.embed import TokenEmbedding
@@ -24,32 +23,24 @@ from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TokenConfig:
     """Settings of recurrent and convolutional models."""
 
-    vocab: int  # number of token ids
-    context: int = 256  # tokens per sequence in training; afterwards it reads texts of any length
-    dim: int = 256  # width of embeddings and layers
-    depth: int = 2  # layers
+    vocab: Vocabulary  # number of token ids
+    context: Length = 256  # tokens per sequence in training; afterwards it reads texts of any length
+    dim: Width = 256  # width of embeddings and layers
+    depth: Depth = 2  # layers
     tied: bool = False  # the head shares the matrix of the embedding
-    dropout: float = 0.0  # share of embeddings and of each layer's outputs dropped in training
+    dropout: Share = 0.0  # share of embeddings and of each layer's outputs dropped in training
     # logits l become cap·tanh(l/cap): limits overconfident predictions; None: no cap
-    softcap: float | None = None
-    classes: int | None = None  # number of classes; None: predict the next token
+    softcap: Amount | None = None
+    classes: Classes | None = None  # number of classes; None: predict the next token
     pool: Literal["mean", "max", "attention"] = "mean"  # how a classifier pools its tokens
 
     @property
     def causal(self) -> bool:
         return self.classes is None
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "vocab", "context", "dim", "depth")
-        check_whole(self, *(["classes"] if self.classes is not None else []))
-        check_positive(self, *(["softcap"] if self.softcap is not None else []))
-        check_dropout(self)
 
 
 POOLS: dict[str, Callable[[TokenConfig], nn.Module]] = {

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
 from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Count, Depth, Extras, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.checks import (
-    build_seeded,
-    check_dropout,
-    check_from_zero,
-    check_heads,
-    check_names,
-    check_patch,
-    check_position,
-    check_whole,
-)
+from regard.models.attentions import check_heads, check_position
 from regard.models.image_model import ImageModel, make_head
+from regard.models.sample_inputs import build_seeded
 from regard.nn.block import Stack
 from regard.nn.drop_path import with_branch
 from regard.nn.norm import LayerNorm
@@ -35,47 +27,52 @@ from regard.symmetry.groups import Group, Permutations, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
 
 
-@dataclass(frozen=True, kw_only=True)
+def check_patch(config: Any) -> None:
+    """A patch is not larger than the images it is cut from."""
+    if config.patch > config.size:
+        raise RegardError(
+            f"must be at most the side of the images, {config.size} pixels, got {config.patch}: one patch would be the whole "
+            f"image, and nothing could look at anything; take size={config.patch} or more, or a smaller patch",
+            option="patch",
+        )
+
+
+@config
 class ViTConfig:
     """A Vision Transformer."""  # as the paper has it: the defaults are ViT-Tiny at 224 × 224; recipes have their own
 
-    classes: int  # 0: no head, the features themselves
-    colours: int = 3  # channels of an image
-    size: int = 224  # the sides of images in training; others are taken, too, with their places in between
-    patch: int = 16  # the sides of a patch, in pixels
-    dim: int = 192  # width of the stream
-    depth: int = 12  # blocks
-    heads: int = 3  # attention heads in each block
-    hidden: int | None = None  # channels inside the MLP (None: 4 dim)
+    classes: Annotated[int, Field(ge=0, le=2**16)]  # 0: no head, the features themselves
+    colours: Count = 3  # channels of an image
+    size: Size = 224  # the sides of images in training; others are taken, too, with their places in between
+    patch: Count = 16  # the sides of a patch, in pixels
+    dim: Width = 192  # width of the stream
+    depth: Depth = 12  # blocks
+    heads: Count = 3  # attention heads in each block
+    hidden: Width | None = None  # channels inside the MLP (None: 4 dim)
     position: Literal["none", "learned", "sinusoidal", "rotary"] = "learned"  # how row and column are known
     # base of the frequencies of rotary and sinusoidal positions: lower than for text, since a grid is short
-    base: float = 100.0
+    base: Amount = 100.0
     # a class token that attends to all patches, the mean of the patches, or both side by side
     pool: Literal["class", "mean", "class_and_mean"] = "class"
-    registers: int = 0  # register tokens: learned tokens without a position
+    registers: Extras = 0  # register tokens: learned tokens without a position
     # tokens in front (the class token, then registers) that have a learned position too, as in the paper
-    placed: int = 0
+    placed: Extras = 0
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
-    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    dropout: Share = 0.0  # share of weights, hidden channels and branches dropped in training
     # stochastic depth: the share of images that skip the last block in training; earlier blocks less
-    drop_path: float = 0.0
+    drop_path: Share = 0.0
     # a learned scale for what each branch adds, with this value at first; None: no scale
-    layer_scale: float | None = None
-    eps: float | None = None  # what norms add to the variance; None: 1e-5
+    layer_scale: Amount | None = None
+    eps: Amount | None = None  # what norms add to the variance; None: 1e-5
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "colours", "size", "patch", "dim", "depth", "heads")
-        check_whole(self, *(["hidden"] if self.hidden is not None else []))
-        check_from_zero(self, "classes", "registers", "placed")
-        check_positive(self, *(name for name in ("layer_scale", "eps") if getattr(self, name) is not None))
         front = self.registers + (self.pool != "mean")
         if self.placed > front:
-            raise RegardError(f"placed must be at most the {front} tokens in front, got {self.placed}")
+            raise RegardError(
+                f"must be at most the {front} tokens in front, got {self.placed}", option="placed"
+            )
         check_patch(self)
         check_heads(self)
-        check_dropout(self)
         check_position(self, POSITIONS)
 
     @property

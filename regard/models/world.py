@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -11,9 +10,10 @@ from torch import Tensor
 from regard.attention.cache import WindowCache
 from regard.attention.masks import Causal, Window
 from regard.attention.positions import Rotary
+from regard.config import Count, Length, config
 from regard.errors import RegardError
+from regard.models.attentions import check_heads
 from regard.models.caches import Caches
-from regard.models.checks import check_heads, check_whole
 from regard.models.sequence_model import count_places
 from regard.models.world_model import WorldConfig, WorldModel
 from regard.models.world_steps import RingSteps, is_plain
@@ -21,16 +21,15 @@ from regard.nn.block import Stack
 from regard.symmetry.groups import Group
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TransformerWorldConfig(WorldConfig):
     """A transformer world model."""
 
-    heads: int = 4  # attention heads of each layer
-    window: int = 8  # steps that each layer sees, the present one included
+    heads: Count = 4  # attention heads of each layer
+    window: Length = 8  # steps that each layer sees, the present one included
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self, "heads", "window")
         check_heads(self)
         if self.dim // self.heads % 2:
             raise RegardError(

@@ -12,18 +12,19 @@ network that only adds to that does not drift when its predictions are fed back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Annotated, Any, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Classes, Count, Depth, Kernel, Size, Width, config
 from regard.errors import RegardError
 from regard.models.actor_critic import ActorCritic
 from regard.models.autoencoder import Autoencoder, AutoencoderConfig
-from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.last_steps import WorldCaches, number_steps, stack_steps
+from regard.models.sample_inputs import build_seeded
 from regard.nn.embed import StepEmbedding
 from regard.nn.padding import zero_padding
 from regard.shapes import expect
@@ -41,34 +42,28 @@ BEYOND = (
 GOES_ON = 3.0  # the logit with which every step goes on before ends were seen
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WorldConfig:
     """Settings of all world models."""
 
-    observations: int  # numbers of an observation
-    actions: int  # kinds of an action, or numbers of a continuous one
+    observations: Width  # numbers of an observation
+    actions: Classes  # kinds of an action, or numbers of a continuous one
     discrete: bool = True  # actions are kinds, given as one-hot vectors
-    dim: int = 64  # width of the residual stream
-    depth: int = 2  # layers
+    dim: Width = 64  # width of the residual stream
+    depth: Depth = 2  # layers
     # heads that each predict what comes next; one is drawn for each imagined episode, so that a policy cannot
     # exploit the errors of one
-    ensemble: int = 3
-    hidden: int = 64  # width inside actor, critic and the network that says whether an episode goes on
+    ensemble: Annotated[int, Field(ge=1, le=256)] = 3
+    hidden: Width = 64  # width inside actor, critic and the network that says whether an episode goes on
     # last steps that the linear map, actor and critic see; more than 1 where one observation does not say everything,
     # as velocities do not show in it
-    frames: int = 1
+    frames: Kernel = 1
     # c h w of images, whose codes are the observations: numbers of places that things in them have; (): vectors
-    image: tuple[int, ...] = ()
-    width: int = 8  # images: channels of the autoencoder's convolutions
+    image: tuple[()] | tuple[Count, Size, Size] = ()
+    width: Width = 8  # images: channels of the autoencoder's convolutions
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_names(self)
-        check_whole(self, "observations", "actions", "dim", "depth", "ensemble", "hidden", "frames", "width")
         if self.image:
-            whole = all(type(each) is int and each > 0 for each in self.image)
-            if not whole or len(self.image) != 3:
-                raise RegardError(f"image must be channels, height and width, got {self.image}")
             sight_config(self)  # which checks the rest
 
 
@@ -387,14 +382,15 @@ class WorldModel(nn.Module):
 
 def sight_config(config: WorldConfig) -> AutoencoderConfig:
     """The autoencoder of a world that is seen as images: its code says where things are."""
+    colours = config.image[:1]
     return AutoencoderConfig(
         shape=config.image,
         body="spatial",
         latent=config.observations,
         width=config.width,
         depth=2,
-        mean=(0.1,) * config.image[0],
-        deviation=(0.2,) * config.image[0],
+        mean=(0.1,) * sum(colours),
+        deviation=(0.2,) * sum(colours),
     )
 
 

@@ -5,136 +5,80 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from regard import files
 from regard.errors import RegardError
 
-FILE, OWNER = ".lock", ".owner"
+FILE = ".lock"
+OWNER = ".owner"  # where a file system has no locks: a file that only one process can make
 NAMES = (FILE, OWNER)
-_TRIES = 100
 
 
-@dataclass(eq=False)
 class Lock:
     """A lock that this process holds on a folder."""
 
-    folder: Path
-    handle: int
-    release: Callable[[], None]
-
-    def __post_init__(self) -> None:
-        self.holder = (os.getpid(), threading.get_ident())
+    def __init__(self, lock: BaseFileLock) -> None:
+        self.lock = lock
+        self.file = os.stat(lock.lock_file)
 
     def is_ours(self) -> bool:
         """Is the folder still the one that was locked? It may have been deleted, and made again by others."""
-        try:
-            there, here = os.stat(self.folder / FILE), os.fstat(self.handle)
-        except OSError:
-            return False
-        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        with suppress(OSError):
+            return os.path.samestat(self.file, os.stat(self.lock.lock_file))
+        return False
 
 
-_held: dict[str, Lock] = {}
+_held: dict[tuple[str, int, int], Lock] = {}
 
 
 @contextmanager
 def exclusive_lock(folder: Path) -> Iterator[Lock]:
     """Hold the lock of a folder, `state` of a run. The system lets go of it when the process ends, however
-    it ends. Whoever holds it may ask for it again."""
-    name = os.path.realpath(folder)
-    held = _held.get(name)
-    if held is not None and held.holder[0] == os.getpid() and held.is_ours():  # a fork inherits no lock
-        if held.holder[1] != threading.get_ident():
-            raise _busy(folder)
+    it ends. The thread that holds it may ask for it again."""
+    key = (os.path.realpath(folder), os.getpid(), threading.get_ident())  # a fork inherits no lock
+    held = _held.get(key)
+    if held is not None and held.is_ours():
         yield held
         return
-    lock = _acquire(folder)
-    _held[name] = lock
+    lock = _held[key] = _acquire(folder)
     try:
         yield lock
     finally:
-        _held.pop(name, None)
-        lock.release()
-        os.close(lock.handle)
+        _held.pop(key, None)
+        lock.lock.release()
 
 
 def _acquire(folder: Path) -> Lock:
-    for _ in range(_TRIES):
+    files.make_folder(folder, parents=True)
+    lock: BaseFileLock = FileLock(folder / FILE)
+    try:
         try:
-            files.make_folder(folder, parents=True)
-            handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:  # another process takes the folder away just now
-            continue
-        try:
-            lock = Lock(folder, handle, _lock(handle, folder))
-        except BaseException:
-            os.close(handle)
+            lock.acquire(blocking=False)
+        except (Timeout, FileNotFoundError):
             raise
-        if lock.is_ours():
-            return lock
-        lock.release()  # of a file that was taken away before it was locked: it counts for nobody
-        os.close(handle)
-    raise _busy(folder)
-
-
-def _lock(handle: int, folder: Path) -> Callable[[], None]:
-    """Lock an open file, in the best way that there is here; returns what ends it besides closing it."""
-    try:
-        import fcntl
-    except ImportError:
-        return _lock_windows(handle, folder)
-    try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError) as error:
+        except OSError:  # a file system without locks
+            lock = SoftFileLock(folder / OWNER)
+            lock.acquire(blocking=False)
+        found = Lock(lock)
+    except (Timeout, FileNotFoundError) as error:  # not found: another process takes the folder away just now
         raise _busy(folder) from error
-    except OSError:  # a file system without locks
-        return _own(folder)
-    return lambda: None
-
-
-def _lock_windows(handle: int, folder: Path) -> Callable[[], None]:
-    try:
-        import msvcrt
-    except ImportError:
-        return _own(folder)
-    try:
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-    except OSError as error:
-        raise _busy(folder) from error
-    return lambda: None
-
-
-def _own(folder: Path) -> Callable[[], None]:
-    """Where nothing can be locked: a file that only one process can make. It stays if the process is killed,
-    so the next one says who left it."""
-    path = folder / OWNER
-    name = f"{socket.gethostname()} {os.getpid()}"
-    try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    except FileExistsError as error:
-        with suppress(OSError):
-            host, _, number = path.read_text("utf-8", errors="replace").partition(" ")
-            raise RegardError(
-                f"process {number or '?'} on {host or '?'} trains in {folder.parent}, and this file system "
-                f"has no locks to see whether it still does; if it does not, delete {path} and try again"
-            ) from error
-        raise _busy(folder) from error
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(name)
-
-    def release() -> None:
-        with suppress(OSError):
-            if (
-                path.read_text("utf-8", errors="replace") == name
-            ):  # it may be gone, and another one's be there
-                path.unlink()
-
-    return release
+    if not isinstance(lock, SoftFileLock):  # which writes the same by itself
+        Path(lock.lock_file).write_text(f"{os.getpid()}\n{socket.gethostname()}\n", "utf-8")
+    return found
 
 
 def _busy(folder: Path) -> RegardError:
-    return RegardError(f"another process is training in {folder.parent}; wait for it, or stop it first")
+    """The error for who comes second. It names the owner where a file tells it."""
+    owner, advice = "another process", "wait for it, or stop it first"
+    for name in NAMES:
+        with suppress(OSError, ValueError):
+            number, host, *_ = (folder / name).read_text("utf-8", errors="replace").split("\n")
+            owner = f"process {number} on {host}"
+            if host != socket.gethostname():
+                advice += f"; if it does not run any more, delete {folder / name}"
+    return RegardError(f"{owner} is training in {folder.parent}; {advice}")

@@ -2,9 +2,9 @@
 
 config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once
                    it is decided
-model.safetensors  the best weights so far; with config.json, checksums.json (and tokenizer.json) all that
+model.safetensors  the best weights so far; with config.json, manifest.json (and tokenizer.json) all that
                    using the model needs (of a model of conversations also chat_template.json)
-checksums.json     of all files that later commands read; opening verifies them
+manifest.json      sizes and checksums of all files that later commands read; opening verifies them
 state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
 samples/           what the model wrote as it learned  environment.json  on what, and if asked by whom and how
 """
@@ -24,15 +24,15 @@ from typing import Any, Literal, TypeVar
 from regard import config as configs
 from regard import files
 from regard.errors import RegardError
-from regard.runs.checksums import FILE as CHECKSUMS
-from regard.runs.checksums import Checksums
-from regard.runs.environment import _version, environment, start_folder
-from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
+from regard.runs.environment import environment, start_folder, version
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
+from regard.runs.manifest import FILE as MANIFEST
+from regard.runs.manifest import Manifest
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
 
 C = TypeVar("C")
+SUMMARY = "summary.json"  # of a folder of several runs
 # files that later commands read, each with a checksum; the most needed first
 VERIFIED = (
     "config.json",
@@ -46,7 +46,7 @@ VERIFIED = (
     "chat_template.json",
 )
 # files of the folder itself that only a training writes, or its end
-WRITTEN = (*VERIFIED, CHECKSUMS, "metrics.jsonl", "confusion.png", "curves.png", "report.html")
+WRITTEN = (*VERIFIED, MANIFEST, "metrics.jsonl", "confusion.png", "curves.png", "report.html")
 
 
 class Run:
@@ -55,7 +55,7 @@ class Run:
 
     def __init__(self, path: files.PathLike, config: RunConfig) -> None:
         self.path, self.config = Path(path), config
-        self.checksums = Checksums(self.path)
+        self.manifest = Manifest(self.path)
         self.asked: frozenset[str] = frozenset()  # settings of the data that are not its own, see `reading`
         self.source: Path | None = (
             None  # weights of others that a command was pointed at, and that this run is made of
@@ -75,7 +75,7 @@ class Run:
         dataclasses."""
         path = Path(path)
         check_free(path)
-        found = {"regard": _version(), "format": FORMAT} | {
+        found = {"regard": version(), "format": FORMAT} | {
             name: _plain(value) for name, value in sections.items()
         }
         if _has_relative_paths(sections.get("data")):
@@ -92,7 +92,7 @@ class Run:
             check_free(path)  # another process may have been sooner
             contents = {"environment.json": environment(provenance), "config.json": run.config.to_json()}
             # config.json comes last: it is what makes the folder a run
-            run.checksums.write({name: _json_file(value) for name, value in contents.items()}, new=True)
+            run.manifest.write({name: _json_file(value) for name, value in contents.items()}, new=True)
         return run
 
     @classmethod
@@ -102,17 +102,18 @@ class Run:
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
             raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
-        if is_folder_of_runs(path):
+        if is_run_group(path):
             raise RegardError(say_which_runs(path))
         if not (path / "config.json").exists():
             raise FileNotFoundError(
                 f"{path} is not a run of regard: it has no config.json; give the folder of a run, as made "
                 "by regard train"
             )
-        plain = files.read_bytes(path / "config.json")
-        if (path / CHECKSUMS).exists() or may_have_checksums(plain):
-            plain = Checksums(path).read_bytes("config.json")
-        return cls(path, read_run_config(files.parse_json(plain, path / "config.json"), str(path)))
+        manifest = Manifest(path)
+        if not manifest.path.exists():  # of another program, or of another format?
+            read_run_config(files.read_json(path / "config.json"), str(path))
+        found = files.parse_json(manifest.read_bytes("config.json"), path / "config.json")
+        return cls(path, read_run_config(found, str(path)))
 
     @staticmethod
     def exists(path: files.PathLike) -> bool:
@@ -143,9 +144,8 @@ class Run:
         if found is None:
             raise RegardError(f"{self.path / 'config.json'} has no section '{name}'")
         try:
-            absent = getattr(cls, "absent", {})  # what a run had that is older than these settings
             again = self._found_again(found, getattr(cls, "paths", ()))
-            return configs.from_dict(cls, absent | found | again)
+            return configs.from_dict(cls, found | again)
         except ValueError as error:
             raise RegardError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
 
@@ -213,29 +213,29 @@ class Run:
 
     def write(self, name: str, value: Any) -> None:
         """Write a file of JSON with its checksum."""
-        self.checksums.write({name: _json_file(value)})
+        self.manifest.write({name: _json_file(value)})
 
     def publish(self, data: bytes) -> None:
         """Write model.safetensors with its checksum."""
-        self.checksums.write({self.model_file.name: data})
+        self.manifest.write({self.model_file.name: data})
 
     def verify(self, name: str) -> Path:
         """The path of a file, once it is sure that it is as it was written."""
-        return self.checksums.verify(name)
+        return self.manifest.verify(name)
 
     def read(self, name: str) -> Any:
         """The value of a file of JSON, once it is sure that it is as it was written; None if there is
         none."""
         if not (self.path / name).exists():
             return None
-        return files.parse_json(self.checksums.read_bytes(name), self.path / name)
+        return files.parse_json(self.manifest.read_bytes(name), self.path / name)
 
-    def sweep(self) -> None:
-        """Remove what killed processes left half-written. For who holds the lock: nobody else writes
-        these."""
-        files.sweep(self.path, names=WRITTEN)
-        for folder in (self.state, self.path / "samples"):
-            files.sweep(folder, older=-math.inf)
+    def sweep(self) -> list[Path]:
+        """Remove what killed processes left half-written; returns it. For who holds the lock: nobody else
+        writes these."""
+        inside = (self.state, self.path / "samples")
+        found = [files.sweep(folder, older=-math.inf) for folder in inside]
+        return sum(found, files.sweep(self.path, names=WRITTEN))
 
     def environment(self) -> dict[str, Any]:
         """The content of environment.json; empty if there is none."""
@@ -289,6 +289,42 @@ class Run:
         return [(line, _event(line)) for line in lines]
 
 
+# ── a folder of several runs
+
+
+def is_run_group(path: files.PathLike) -> bool:
+    """Is this the folder of several runs, of any format?"""
+    return _summary(path) is not None
+
+
+def run_group_above(path: files.PathLike) -> Path | None:
+    """The folder of several runs that this run is one of; None: it stands alone."""
+    above = Path(path).parent
+    found = _summary(above)
+    if found is None or Path(path).name not in found["names"]:
+        return None
+    return above
+
+
+def say_which_runs(path: files.PathLike) -> str:
+    """The line for whoever gives the folder of several runs where one is expected."""
+    names = (_summary(path) or {"names": ["?"]})["names"]
+    return (
+        f"{path} holds {len(names)} runs, {names[0]} … {names[-1]}; give one of them, such as "
+        f"{Path(path) / names[0]} (the figures of all are in {SUMMARY} and report.html)"
+    )
+
+
+def _summary(path: files.PathLike) -> dict[str, Any] | None:
+    try:
+        found = files.read_json(Path(path) / SUMMARY)
+    except (OSError, ValueError, TypeError):
+        return None
+    if isinstance(found, dict) and "regard" in found and isinstance(found.get("names"), list):
+        return found if found["names"] else None
+    return None
+
+
 # ── words and places
 
 
@@ -297,7 +333,7 @@ def check_free(path: files.PathLike) -> None:
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
-    if Run.exists(path) or is_folder_of_runs(path):
+    if Run.exists(path) or is_run_group(path):
         raise FileExistsError(
             f"{path} holds a run already; go on with it with --resume, or choose another folder with --out"
         )
@@ -322,20 +358,10 @@ def check_free(path: files.PathLike) -> None:
 
 def _is_of_a_start(path: Path) -> bool:
     """Is this what a start that was killed before config.json leaves, or one that another process begins?"""
-    names, mine = [path.name], [CHECKSUMS, "environment.json"]
+    names, mine = [path.name], [MANIFEST, "environment.json"]
     if path.name == "state" and path.is_dir():
         names, mine = [each.name for each in path.iterdir()], [*LOCKS, "config.json"]
     return all(name in mine or name.endswith(".part") for name in names)
-
-
-def may_have_checksums(config: bytes) -> bool:
-    """Is this no config.json of another program, or of a format without checksums? If that is unclear,
-    yes."""
-    try:
-        found = json.loads(config)
-    except (ValueError, RecursionError):
-        return b'"regard"' in config
-    return isinstance(found, dict) and "regard" in found and found.get("format") == FORMAT
 
 
 def _json_file(value: Any) -> bytes:

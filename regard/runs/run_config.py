@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from regard.errors import RegardError, nearest
-from regard.runs.command import shell_command
 
 SECTIONS = ("model", "data", "train", "corpus", "test")
 TEXTS = ("regard", "recipe", "kind", "module", "unit", "from", "folder", "given", "imported")
@@ -17,8 +15,7 @@ KINDS: dict[str, Any] = {
     **dict.fromkeys(TEXTS, str | None),
     **dict.fromkeys(("steps", "evaluate_every"), int | None),
 }  # what each key of the file holds
-FORMAT = 2  # of config.json; raised when older files can no longer be read
-WITHOUT_CHECKSUMS = 1  # the format before; otherwise the same
+FORMAT = 3  # of config.json; raised when older files can no longer be read
 KEYS = {"origin": "from"}  # the name of a field in the file, where that is not a valid name in Python
 
 
@@ -61,13 +58,6 @@ def read_run_config(found: Any, where: str) -> RunConfig:
     folder of the run."""
     if not isinstance(found, dict) or "regard" not in found:
         raise RegardError(f"{where} is not a run of regard: its config.json is from another program")
-    if found.get("format") == WITHOUT_CHECKSUMS:
-        command = shell_command(f"regard verify {shlex.quote(where)} --accept")
-        raise RegardError(
-            f"{where} was made by regard {found['regard']} in format {WITHOUT_CHECKSUMS}, which has no "
-            "checksums; take its "
-            f"files as they are with: {command}"
-        )
     if found.get("format") != FORMAT:
         made = f"regard {found['regard']}, format {found.get('format', 'of before formats were counted')}"
         raise RegardError(

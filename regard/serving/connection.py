@@ -7,21 +7,17 @@ other answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from http import HTTPStatus
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from regard.serving.guard import HEADER_BYTES, as_bytes
-
 HEADER_SECONDS = 10.0  # in which the headers of a request have to come
 CONNECTIONS = 64  # at once
 
 
-def connection_class(headers: Mapping[str, str]) -> type[H11Protocol]:
+def connection_class(lines: list[tuple[bytes, bytes]]) -> type[H11Protocol]:
     """The connections of a server whose answers have these headers."""
-    lines = as_bytes(headers)
 
     class Connection(H11Protocol):
         """HTTP/1.1 with limits."""
@@ -64,7 +60,7 @@ def connection_class(headers: Mapping[str, str]) -> type[H11Protocol]:
             self.end_with(408, f"no request came in {HEADER_SECONDS:.0f} seconds")
 
         def send_400_response(self, msg: str) -> None:
-            too_long = len(self.conn.trailing_data[0]) > HEADER_BYTES
+            too_long = len(self.conn.trailing_data[0]) > (self.config.h11_max_incomplete_event_size or 0)
             self.end_with(431 if too_long else 400, msg)
 
         def end_with(self, status: int, why: str) -> None:

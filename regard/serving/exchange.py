@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.generation.request import Piece, Request
 from regard.generation.scheduler import Scheduler
 from regard.generation.writer import Writer
 from regard.serving.api_error import error_json
-from regard.serving.guard import Receive, Scope, Send
 from regard.serving.replies import Replies, event, to_bytes
 from regard.serving.request_fields import Asked
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 SEND_SECONDS = 60.0  # in which a reader has to take what was sent
 JSON, EVENTS = b"application/json", b"text/event-stream; charset=utf-8"

@@ -1,61 +1,87 @@
-"""Who may ask the server, and what every answer says about itself.
+"""What the servers of regard have in common: who may ask, how much and how long, and what every answer says about itself.
 
 127.0.0.1 is shared by all users of a machine, and by all pages in a browser. So a request needs a secret that
 was printed where the server was started, names this very host and port, and comes from no other site. Whatever is
-answered, errors too, carries the same headers.
+answered, errors too, is JSON or what was asked for, and carries the same headers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
+import re
+import secrets
+import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from regard.errors import RegardError
 
-NAMES = ("127.0.0.1", "localhost")  # of this machine
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.datastructures import Headers
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from regard.serving.connection import connection_class
+except ImportError as error:
+    needed = "a server needs starlette and uvicorn; install them with: pip install 'regard[look]'"
+    raise RegardError(needed) from error
+
+# what the servers need of Starlette: they take it from here, where somebody is told that it is missing
+__all__ = ["ASGIApp", "HTTPException", "Request", "Response", "Route", "Scope", "run_in_threadpool"]
+
 BODY_SECONDS = 60.0  # in which the whole body of a request has to come
 HEADER_BYTES = 16 * 2**10  # of one request
-TOO_SLOW = f"the whole of a request has to come within {BODY_SECONDS:.0f} seconds"
+FIELDS = 8  # of a query, at most
+NUMBER = re.compile(r"[0-9]{1,9}")  # in an address or a header
 HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Embedder-Policy": "require-corp",
-    "Cross-Origin-Resource-Policy": "same-origin",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-embedder-policy": "require-corp",
+    "cross-origin-resource-policy": "same-origin",
 }
-
-
-def headers_with(policy: str) -> dict[str, str]:
-    """The headers of every answer. That no page may frame this one can be said in a header only."""
-    return HEADERS | {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"}
+FindRefusal = Callable[[Scope], tuple[int, str] | None]
+Say = Callable[[int, str], Any]  # the JSON of an error: its status, and why
 
 
 def say_plainly(status: int, why: str) -> Any:
-    """What is answered to who is refused, as JSON."""
-    return {"error": why}
+    return {"error": " ".join(why.split()) or "this cannot be read"}
 
 
-def guard(
-    inner: Application,
-    headers: Mapping[str, str],
-    find_refusal: Callable[[Scope], tuple[int, str] | None],
-    say: Callable[[int, str], Any] = say_plainly,
-) -> Application:
-    """The application behind the guard.
+def make_app(
+    routes: Sequence[Route], policy: str, find_refusal: FindRefusal, say: Say = say_plainly
+) -> ASGIApp:
+    """The routes behind the guard.
 
+    policy        of the content; that no page may frame this one can be said in a header only
     find_refusal  status and reason for a request that may not be answered, such as one without the secret
-    say           the JSON of a refusal
     """
-    lines = as_bytes(headers)
+    lines = headers_with(policy)
+    close = {"connection": "close"}  # what else was sent is not read
+
+    def answer(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
+        body = json.dumps(say(status, why), allow_nan=False)
+        return Response(body, status, headers, media_type="application/json")
+
+    async def explain(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return answer(error.status_code, error.detail)
+        return answer(500, _bug_in_words(error))
+
+    inner = Starlette(routes=routes, exception_handlers={HTTPException: explain, Exception: explain})
+    inner.router.redirect_slashes = False  # an address is right or wrong
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # nothing else is spoken here, such as WebSockets
@@ -69,102 +95,156 @@ def guard(
                 message = {**message, "headers": [*message.get("headers", ()), *lines]}
             await send(message)
 
-        if _length(scope) > HEADER_BYTES:
-            why = f"the headers of a request may have {HEADER_BYTES:,} bytes"
-            await _refuse(send_with_headers, 431, say(431, why))
-            return
-        refusal = _from_elsewhere(scope) or find_refusal(scope)
+        refusal = _too_long(scope) or _from_elsewhere(scope) or find_refusal(scope)
         if refusal is not None:
-            await _refuse(send_with_headers, refusal[0], say(*refusal))
+            own = close | {"www-authenticate": "Bearer"} if refusal[0] == 401 else close
+            await answer(*refusal, own)(scope, receive, send_with_headers)
             return
         try:
-            await inner(scope, in_time(receive), send_with_headers)
+            await inner(scope, receive, send_with_headers)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
-        except (
-            BaseException
-        ) as error:  # a bug (a panic of a library too): the server stays up, its owner is told
-            sys.stderr.write(f"regard: {bug_in_words(error)}\n")
+        except BaseException as error:  # a bug or a panic: the server stays up, and its owner is told
+            sys.stderr.write(f"regard: {_bug_in_words(error)}\n")
             if not started:
-                await _refuse(send_with_headers, 500, say(500, bug_in_words(error)))
+                await answer(500, _bug_in_words(error), close)(scope, receive, send_with_headers)
 
     return guarded
 
 
-def bug_in_words(error: BaseException) -> str:
+def headers_with(policy: str) -> list[tuple[bytes, bytes]]:
+    """The headers of every answer."""
+    all_of_them = HEADERS | {"content-security-policy": f"{policy}; frame-ancestors 'none'"}
+    return [(name.encode("ascii"), value.encode("ascii")) for name, value in all_of_them.items()]
+
+
+def _bug_in_words(error: BaseException) -> str:
     """What nobody but us can mend, in one line."""
     words = " ".join(str(error).split())[:200]
-    what = f"{type(error).__name__}{words and f': {words}'}"
-    return f"this is a bug in regard: {what}; please report it"
+    return f"this is a bug in regard: {type(error).__name__}{words and f': {words}'}; please report it"
+
+
+# ── who may ask, and how much
+
+
+def ask_for_token(token: str) -> FindRefusal:
+    """The refusal of requests whose address does not have the token once. It is compared in the same time whatever is
+    wrong with it."""
+
+    def find_refusal(scope: Scope) -> tuple[int, str] | None:
+        try:
+            fields = parse_qsl(scope.get("query_string", b""), keep_blank_values=True, max_num_fields=FIELDS)
+        except ValueError:
+            fields = []
+        given = [value for name, value in fields if name == b"token"]
+        if len(given) == 1 and hmac.compare_digest(given[0], token.encode("ascii")):
+            return None
+        return 403, "open the address that regard printed, with its token; without it nobody may ask"
+
+    return find_refusal
+
+
+def only_header(scope: Scope, name: str, missing: str | None = None) -> str | None:
+    """The value of a header that is there once; None if it is there more often."""
+    found = Headers(scope=scope).getlist(name)
+    if not found:
+        return missing
+    return found[0] if len(found) == 1 else None
+
+
+def _too_long(scope: Scope) -> tuple[int, str] | None:
+    """The refusal of a request whose address and headers have too many bytes."""
+    size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+    size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    return (431, f"the headers of a request may have {HEADER_BYTES:,} bytes") if size > HEADER_BYTES else None
 
 
 def _from_elsewhere(scope: Scope) -> tuple[int, str] | None:
     """The refusal of a request that names another host, or that a page of another site makes."""
-    host = only_header(scope, b"host")
-    if host is None or host not in _hosts(scope):
+    port = (scope.get("server") or (None, None))[1]
+    hosts = [f"{name}{end}" for name in ("127.0.0.1", "localhost") for end in (f":{port}", "")]
+    host = only_header(scope, "host")
+    if host not in (hosts if port == 80 else hosts[::2]):  # the usual port is not written
         return 403, "this server answers to its own address only"
-    origin, site = only_header(scope, b"origin", ""), only_header(scope, b"sec-fetch-site", "none")
+    origin, site = only_header(scope, "origin", ""), only_header(scope, "sec-fetch-site", "none")
     if origin not in ("", f"http://{host}") or site not in ("none", "same-origin"):
         return 403, "another site may not ask; type the address, or copy it"
     return None
 
 
-def _length(scope: Scope) -> int:
-    """Bytes of the address and of the headers."""
-    address = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
-    return address + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+async def read_json(request: Request, largest: int) -> Any:
+    """The JSON that was sent, of at most so many bytes, whatever the header says. Raise ValueError or RecursionError for
+    what is none."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "send application/json")
+    too_large = HTTPException(413, f"a request may have {largest:,} bytes")
+    declared = request.headers.get("content-length", "0")
+    if NUMBER.fullmatch(declared) is None or int(declared) > largest:
+        raise too_large
+    found = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                found += chunk
+                if len(found) > largest:
+                    raise too_large
+    except TimeoutError as error:
+        why = f"the whole of a request has to come within {BODY_SECONDS:.0f} seconds"
+        raise HTTPException(408, why) from error
+    return await run_in_threadpool(json.loads, bytes(found), parse_constant=_no_constant)
 
 
-def only_header(scope: Scope, name: bytes, missing: str | None = None) -> str | None:
-    """The value of a header that is there once; None if it is there more often."""
-    found = [value.decode("latin-1") for each, value in scope["headers"] if each.lower() == name]
-    if not found:
-        return missing
-    if len(found) > 1:
-        return None
-    return found[0]
+def _no_constant(text: str) -> Any:
+    raise RegardError(f"{text} is no JSON number")
 
 
-def _hosts(scope: Scope) -> set[str]:
-    """How a browser writes the host of this server: with the port, unless that is the usual one."""
-    port = (scope.get("server") or (None, None))[1]
-    found = {f"{name}:{port}" for name in NAMES}
-    if port == 80:
-        found.update(NAMES)
-    return found
+# ── serving
 
 
-def in_time(receive: Receive) -> Receive:
-    """The parts of a request, for as long as it may take in all. What comes after its end, such as that the
-    asker has gone, has time."""
-    left, whole = BODY_SECONDS, False
-
-    async def received() -> Message:
-        nonlocal left, whole
-        if whole:
-            return await receive()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        async with asyncio.timeout(max(0.0, left)):
-            message = await receive()
-        left -= loop.time() - began
-        whole = not message.get("more_body", False)
-        return message
-
-    return received
+def new_token() -> str:
+    """A secret word for one server: 256 random bits."""
+    return secrets.token_urlsafe(32)
 
 
-async def _refuse(send: Send, status: int, said: Any) -> None:
-    """One line, and the end of the connection: what else was sent is not read."""
-    body = json.dumps(said, allow_nan=False).encode("ascii")
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    headers.append((b"content-length", str(len(body)).encode("ascii")))
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def listen(port: int | None) -> socket.socket:
+    """A socket on 127.0.0.1; without a port, any free one is taken."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", 0 if port is None else port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        why = getattr(error, "strerror", None) or "ports are numbered 0 to 65535"
+        raise RegardError(f"port {port} cannot be used: {why}; choose another with --port") from error
+    listening.listen(128)  # who comes before the server is up waits
+    return listening
 
 
-def as_bytes(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Headers as a protocol writes them."""
-    return [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+def make_server(application: ASGIApp, policy: str) -> Any:
+    """A uvicorn server with the limits; `run(sockets=[...])` serves."""
+    config = uvicorn.Config(
+        application,
+        http=connection_class(headers_with(policy)),
+        ws="none",
+        lifespan="off",
+        log_level="critical",  # what goes wrong is said by the guard, in one line
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=HEADER_BYTES,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=3,
+    )
+    return uvicorn.Server(config)
+
+
+def serve_page(make: Callable[[str], Any], port: int | None, ready: Callable[[str], None] | None) -> None:
+    """Serve until Ctrl-C what `make` makes of a token, when the port is ours. `ready` is told the address, with the token,
+    once it answers: whoever has it may ask."""
+    with listen(port) as listening:
+        token = new_token()
+        server = make(token)
+        if ready is not None:
+            ready(f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}")
+        server.run(sockets=[listening])

@@ -12,42 +12,39 @@ import hmac
 import time
 from typing import Any
 
-from regard.errors import RegardError
 from regard.generation.scheduler import Busy, Scheduler
 from regard.generation.writer import Writer
 from regard.serving.api_error import ApiError, error_json
 from regard.serving.exchange import Exchange
 from regard.serving.guard import (
-    TOO_SLOW,
-    Application,
+    ASGIApp,
+    HTTPException,
+    Request,
+    Response,
+    Route,
     Scope,
-    bug_in_words,
-    guard,
-    headers_with,
+    make_app,
+    make_server,
     only_header,
+    read_json,
+    run_in_threadpool,
 )
-from regard.serving.http import NEEDED, TooLarge, make_server, parse, read_body
 from regard.serving.replies import to_bytes
 from regard.serving.request_fields import Reader, read_chat, read_completion
 
 LARGEST = 4 * 2**20  # bytes of a request
 POLICY = "default-src 'none'"  # nothing here is a page
 ASK_FOR_KEY = "send the key that `regard serve` printed: -H 'Authorization: Bearer KEY'"
+WORDS = {
+    404: "there is nothing at this address; there are /v1/completions, /v1/chat/completions and /v1/models",
+    405: "this address is asked with another method: texts with POST, models with GET",
+}
 RETRY_SECONDS = 2
 LAST_SECONDS = 2.0  # for texts that are being written when the server ends; uvicorn waits for three
 
 
-def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Application:
+def make_text_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> ASGIApp:
     """The application. name: of the model, as clients call it; key: without it nobody may ask"""
-    try:
-        from starlette.applications import Starlette
-        from starlette.concurrency import run_in_threadpool
-        from starlette.requests import Request
-        from starlette.responses import Response
-        from starlette.routing import Route
-    except ImportError as error:
-        raise RegardError(NEEDED) from error
-
     began = int(time.time())
     context = scheduler.slots.capacity
 
@@ -56,14 +53,10 @@ def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Appli
 
     async def write(request: Request, reader: Reader) -> Any:
         """The texts that a body asks for, or what is wrong with it."""
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            return answer(error_json(415, "send application/json"), 415)
         try:
-            sent = await read_body(request, LARGEST)
-            asked = await run_in_threadpool(lambda: reader(parse(sent), writer, context, name))
+            sent = await read_json(request, LARGEST)
+            asked = await run_in_threadpool(reader, sent, writer, context, name)
             return Exchange(asked, writer, scheduler, name)
-        except TooLarge as error:
-            return answer(error_json(413, str(error)), 413)
         except Busy as error:
             busy = error_json(429, str(error), code="rate_limit_exceeded")
             return answer(busy, 429, {"Retry-After": str(RETRY_SECONDS)})
@@ -71,7 +64,7 @@ def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Appli
             return answer(error.to_json(), error.status)
         except (ValueError, RecursionError) as error:
             words = " ".join(str(error).split())[:200]
-            return answer(error_json(400, f"the body is no JSON that can be read: {words}"), 400)
+            raise HTTPException(400, f"the body is no JSON that can be read: {words}") from error
 
     async def completions(request: Request) -> Any:
         return await write(request, read_completion)
@@ -95,21 +88,6 @@ def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Appli
         counts = scheduler.snapshot()
         return answer({"status": "ok", "running": counts.running, "waiting": counts.waiting})
 
-    async def other(request: Request, error: Exception) -> Response:
-        """What the router says: not found, not allowed."""
-        status = getattr(error, "status_code", 400)
-        words = {
-            404: "there is nothing at this address; there are /v1/completions, /v1/chat/completions and /v1/models",
-            405: "this address is asked with another method: texts with POST, models with GET",
-        }
-        return answer(error_json(status, words.get(status, str(error))), status)
-
-    async def late(request: Request, error: Exception) -> Response:
-        return answer(error_json(408, TOO_SLOW), 408)
-
-    async def bug(request: Request, error: Exception) -> Response:
-        return answer(error_json(500, bug_in_words(error)), 500)
-
     routes = [
         Route("/v1/completions", completions, methods=["POST"]),
         Route("/v1/chat/completions", chat, methods=["POST"]),
@@ -117,22 +95,20 @@ def make_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Appli
         Route("/v1/models/{name:path}", one_model, methods=["GET"]),
         Route("/health", health, methods=["GET"]),
     ]
-    handlers: dict[Any, Any] = {404: other, 405: other, TimeoutError: late, Exception: bug}
-    inner = Starlette(routes=routes, exception_handlers=handlers)
-    inner.router.redirect_slashes = False  # an address is right or wrong
 
     def find_refusal(scope: Scope) -> tuple[int, str] | None:
-        if _has_key(scope, key):
-            return None
-        return 401, ASK_FOR_KEY
+        return None if _has_key(scope, key) else (401, ASK_FOR_KEY)
 
-    return guard(inner, headers_with(POLICY), find_refusal, error_json)
+    def say(status: int, why: str) -> Any:
+        return error_json(status, WORDS.get(status, why))
+
+    return make_app(routes, POLICY, find_refusal, say)
 
 
 def make_text_server(writer: Writer, scheduler: Scheduler, name: str, key: str) -> Any:
     """A uvicorn server of texts; `run(sockets=[...])` serves. When it is told to end, texts have some seconds; who
     waits longer is told that the server is ending."""
-    server = make_server(make_app(writer, scheduler, name, key), headers_with(POLICY))
+    server = make_server(make_text_app(writer, scheduler, name, key), POLICY)
     shut_down = server.shutdown
 
     async def end(sockets: Any = None) -> None:
@@ -145,7 +121,7 @@ def make_text_server(writer: Writer, scheduler: Scheduler, name: str, key: str) 
 
 def _has_key(scope: Scope, key: str) -> bool:
     """Does the request have the key, once? Compared in the same time whatever is wrong with it."""
-    given = only_header(scope, b"authorization", "") or ""
+    given = only_header(scope, "authorization", "") or ""
     scheme, _, token = given.partition(" ")
     same = hmac.compare_digest(token.strip().encode("utf-8"), key.encode("utf-8"))
     return scheme.lower() == "bearer" and same

@@ -15,19 +15,19 @@ from safetensors.torch import save
 
 from regard import files, registry
 from regard.config import to_dict
-from regard.data.cache import MOST_BYTES, make_private
+from regard.data.cache import drop_unused, make_private
+from regard.data.cache_folder import cache_folder
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
-from regard.data.subwords import FRAMED, Subwords
+from regard.data.tokenizer import FRAMED, from_json
 from regard.errors import RegardError
 from regard.pretrained.open import is_foreign, read_pretrained
 from regard.pretrained.weights import Pretrained
 from regard.recipes.base import get_recipe
-from regard.runs.locations import cache_folder
 from regard.runs.run import Run, check_free
 
 Place = str | os.PathLike[str]
 NAMED = 40  # characters of a name in the cache
-FORMAT = 3  # of an import; raised when the same files become another run
+FORMAT = 4  # of an import; raised when the same files become another run
 
 
 def open_run(path: Place) -> Run:
@@ -41,26 +41,12 @@ def open_run(path: Place) -> Run:
         except OSError:
             if not Run.exists(folder):  # else another process was sooner
                 raise
-        _drop_unused(folder)
+        drop_unused(folder, stamp="config.json", content="model.safetensors")
     with suppress(OSError):
         os.utime(folder / "config.json")  # used now
     run = Run.open(folder)
     run.source = Path(path)
     return run
-
-
-def _drop_unused(latest: Path) -> None:
-    """Remove imports that were used longest ago until the rest fits; the newest always stays."""
-    entries = []
-    for folder in latest.parent.iterdir():
-        with suppress(OSError):
-            used, size = (folder / "config.json").stat(), (folder / "model.safetensors").stat().st_size
-            entries.append((used.st_mtime_ns, size, folder))
-    total = sum(size for _, size, _ in entries)
-    for _, size, folder in sorted(entries):
-        if total > MOST_BYTES and folder != latest:
-            total -= size
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def import_weights(path: Place, out: Place) -> tuple[Run, Pretrained]:
@@ -105,9 +91,9 @@ def _checked_tokenizer(found: Pretrained) -> dict[str, Any]:
     """The content of tokenizer.json, once it is sure that it can be used and that the model knows its ids."""
     assert found.tokenizer is not None
     try:
-        tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": []}})
+        tokenizer = from_json({**found.tokenizer, FRAMED: {"ends": []}})
         known = [id for id in found.ends if id < tokenizer.size]
-        tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": known}})
+        tokenizer = from_json({**found.tokenizer, FRAMED: {"ends": known}})
     except ValueError as error:
         raise RegardError(f"the tokenizer of {found.where} cannot be used: {error}") from error
     if tokenizer.size > found.config.vocab:

@@ -9,18 +9,40 @@ loses little.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard import files
 from regard.errors import RegardError
+from regard.runs.run import Run
+from regard.training.rules import local
 from regard.training.sharded_state import join_shards, read_shards
+
+Write = Callable[[Path], None]  # writes files of tensors into a new folder
+
+
+@dataclass
+class TrainState:
+    """What a checkpoint holds besides tensors: how far a training is, and what its evaluations said."""
+
+    step: int = 0
+    seconds: float = 0.0  # spent on the run, by all processes
+    evaluated: int = 0  # the step of the last evaluation
+    measures: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+    best_step: int | None = None
+    worse: int = 0  # evaluations since the best
+    last_eval: float = 0.0  # seconds at the end of the last evaluation
+    # of a budget in minutes: the plan and the threads, which change only at a checkpoint
+    plan: dict[str, Any] | None = None
+    threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -30,17 +52,15 @@ class Checkpoint:
     folder: Path
     step: int
     sums: dict[str, str]
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # a TrainState
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """The tensors of a file, copied: tensors that were just read may still refer to the file. Several processes
         have written a folder of files instead."""
         if not self.has(name):
             return read_shards(self.folder / name)
-        return {
-            key: tensor.clone()
-            for key, tensor in files.read_tensors(self.folder / f"{name}.safetensors").items()
-        }
+        found = files.read_tensors(self.folder / f"{name}.safetensors")
+        return {key: tensor.clone() for key, tensor in found.items()}
 
     def has(self, name: str) -> bool:
         return f"{name}.safetensors" in self.sums
@@ -71,34 +91,30 @@ class Checkpoints:
     """The checkpoints of one run, newest first in `kept`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.latest = folder, folder / "latest.json"
         self.kept: list[Checkpoint] = []
 
-    @property
-    def latest(self) -> Path:
-        return self.folder / "latest.json"
-
-    def save(
-        self,
-        step: int,
-        tensors: Mapping[str, Mapping[str, Tensor]] | Callable[[Path], None],
-        facts: Mapping[str, Any],
-    ) -> Checkpoint:
+    def save(self, step: int, write: Write, facts: Mapping[str, Any]) -> Checkpoint:
         """Write a checkpoint, then make it the valid one. After an error the one before is still valid.
-
-        tensors: by file, or a function that writes files of tensors into a new folder
 
         A step has the same tensors whenever it is saved. If this step was saved before, only its facts are
         written again.
         """
         folder = self.folder / str(step)
-        with self._told_what_is_left(folder):
+        try:
             if self.kept and self.kept[0].step == step:
                 made = replace(self.kept[0], facts=dict(facts))
             else:
-                made = Checkpoint(folder, step, self._write(folder, step, tensors, facts), dict(facts))
+                made = Checkpoint(folder, step, self._write(folder, step, write, facts), dict(facts))
             kept = [made, *(each for each in self.kept if each.step != step)][:2]
             self.name_latest(kept)
+        except OSError as error:
+            left = "there is no checkpoint yet"
+            if self.kept:
+                left = f"the checkpoint of step {self.kept[0].step} is still there"
+            if folder not in [each.folder for each in self.kept]:
+                _remove(folder)  # half of a checkpoint is of no use, and needs space
+            raise files.say_again(error, f"{error}; {left}; then go on with --resume") from error
         self.kept = kept
         for other in self._folders():
             if other not in [each.folder for each in kept]:
@@ -114,21 +130,11 @@ class Checkpoints:
                 self.latest.rename(self.latest.with_name("latest.json.moved"))
         files.write_sealed(self.latest, entries[0] | {"previous": previous})
 
-    def _write(
-        self,
-        folder: Path,
-        step: int,
-        tensors: Mapping[str, Mapping[str, Tensor]] | Callable[[Path], None],
-        facts: Mapping[str, Any],
-    ) -> dict[str, str]:
+    def _write(self, folder: Path, step: int, write: Write, facts: Mapping[str, Any]) -> dict[str, str]:
         _remove(folder)  # left over from a kill in the middle, or from damage
         files.make_folder(folder.parent)
         files.make_folder(folder)
-        if callable(tensors):
-            tensors(folder)
-        else:
-            for name, values in tensors.items():
-                files.write_tensors(folder / f"{name}.safetensors", values)
+        write(folder)
         written = sorted(folder.rglob("*.safetensors"))
         with ThreadPoolExecutor() as pool:
             found = list(pool.map(files.checksum, written))
@@ -180,11 +186,6 @@ class Checkpoints:
             return [], []  # killed before the first was finished
         return found, [problem]
 
-    def read_unsealed(self) -> list[Checkpoint]:
-        """What latest.json names, as a version wrote it that put no checksum into it."""
-        entry = files.read_json(self.latest)
-        return [self._from(each) for each in (entry, entry["previous"]) if each is not None]
-
     def _from(self, entry: dict[str, Any]) -> Checkpoint:
         step, sums = int(entry["step"]), {str(name): str(each) for name, each in entry["files"].items()}
         return Checkpoint(self.folder / str(step), step, sums, dict(entry["facts"]))
@@ -195,20 +196,6 @@ class Checkpoints:
         numbered = [each for each in self.folder.iterdir() if each.is_dir() and each.name.isdecimal()]
         return sorted(numbered, key=lambda each: int(each.name), reverse=True)
 
-    @contextmanager
-    def _told_what_is_left(self, folder: Path) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if folder not in [each.folder for each in self.kept]:
-                # half of a checkpoint is of no use, and needs space
-                _remove(folder)
-            if self.kept:
-                left = f"the checkpoint of step {self.kept[0].step} is still there"
-            else:
-                left = "there is no checkpoint yet"
-            raise files.say_again(error, f"{error}; {left}; then go on with --resume") from error
-
 
 def _remove(path: Path) -> None:
     """Remove a folder, or what is in its place."""
@@ -217,3 +204,89 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of a training, and publishes the best weights. beside: in a thread, from a copy in
+    memory, while the next steps are computed
+
+    One is written at a time. What counts is as before: latest.json names a checkpoint once it is whole. So a kill
+    while one is written loses the steps since the one before.
+    """
+
+    def __init__(self, run: Run, beside: bool) -> None:
+        self.run, self.checkpoints = run, Checkpoints(run.state)
+        self.pool = ThreadPoolExecutor(1, "checkpoint") if beside else None
+        self.writing: tuple[Future[None], dict[str, Any]] | None = None  # with its facts
+
+    def has(self, state: TrainState) -> bool:
+        """Is the last checkpoint, or the one that is being written, up to date?"""
+        facts = [each.facts for each in self.checkpoints.kept[:1]]
+        if self.writing is not None:
+            facts = [self.writing[1]]
+        return any(TrainState(**each | {"seconds": state.seconds}) == state for each in facts)
+
+    def save(self, state: TrainState, write: Write, copy: Callable[[Path], Write]) -> None:
+        """Write a checkpoint of this step; publish the model if it is the best, or if none was evaluated yet.
+
+        write: writes the tensors now; copy: copies them, and returns what writes the copy to this folder later
+        """
+        self.wait()
+        facts = asdict(state)
+        if self.pool is None:
+            self._write(write, facts)
+            return
+        later = copy(self.checkpoints.folder / str(state.step))
+        self.writing = self.pool.submit(self._write, later, facts), facts
+
+    def wait(self) -> None:
+        """Until nothing is being written; raises what went wrong there."""
+        writing, self.writing = self.writing, None
+        if writing is not None:
+            writing[0].result()
+
+    def publish(self, checkpoint: Checkpoint) -> None:
+        self.run.publish(checkpoint.weights())
+
+    def _write(self, write: Write, facts: dict[str, Any]) -> None:
+        made = self.checkpoints.save(facts["step"], write, facts)
+        if facts["best_step"] in (made.step, None):
+            self.publish(made)
+
+
+class Snapshot:
+    """A copy of everything that a step changes, in memory that is kept for the next copy: memory that is new to a
+    process costs more time than the copy itself. What is on a GPU is copied into the memory of the machine."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str], Any] = {}
+
+    @torch.no_grad()
+    def take(self, state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The same tensors, by file and name, in this memory."""
+        found = {
+            file: {name: self._copy((file, name), x) for name, x in part.items()}
+            for file, part in state.items()
+        }
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+        return found
+
+    def _copy(self, key: tuple[str, str], x: Any) -> Any:
+        held = self.held.get(key)
+        if held is None or held.shape != x.shape or held.dtype != x.dtype:
+            if (
+                local(x) is not x or x.device.type == "cpu"
+            ):  # of rows of each process, these stay where they are
+                held = torch.empty_like(x.detach(), memory_format=torch.contiguous_format)
+            else:
+                held = torch.empty(x.shape, dtype=x.dtype, pin_memory=x.device.type == "cuda")
+            self.held[key] = held
+        local(held).copy_(local(x), non_blocking=True)
+        return held
+
+
+def write_files(folder: Path, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+    """Write tensors, by file and name."""
+    for name, tensors in state.items():
+        files.write_tensors(folder / f"{name}.safetensors", tensors)

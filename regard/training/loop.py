@@ -18,28 +18,22 @@ from torch import Tensor, nn
 
 from regard.data.batch import Source
 from regard.errors import RegardError
-from regard.runs.best import LAST, rank
+from regard.runs.best_checkpoint import LAST, find_measure, rank
+from regard.runs.convergence import advise
 from regard.runs.environment import environment
-from regard.runs.lock import exclusive_lock
+from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.run import Run
-from regard.runs.trend import advise
-from regard.training import budget
-from regard.training.checkpoint import Checkpoint
+from regard.training.budget import Plan, Timekeeper, settle_budget, time_evaluation
+from regard.training.checkpoint import Checkpoint, CheckpointWriter, TrainState
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
-from regard.training.facts import Facts
-from regard.training.keep_by import find_measure
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
-from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
-from regard.training.saves import Saves
-from regard.training.settle_budget import settle_budget
 from regard.training.step import Stepper
 from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
 from regard.training.threads import own_threads
-from regard.training.timekeeper import Timekeeper, time_evaluation
 
 MAY_CHANGE = (
     "minutes",
@@ -87,10 +81,9 @@ def fit(
     """
     with exclusive_lock(run.state) as lock, Stop() as stop, ExitStack() as after:
         run.sweep()
-        rescue = after.enter_context(Rescue(run, lock))
         after.enter_context(own_threads())
         training = Training(
-            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, rescue
+            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, lock
         )
         try:
             training.prepare(resume, notes)
@@ -104,7 +97,7 @@ def fit(
             return ended
         except BaseException as error:
             with suppress(Exception):  # the first error is the one to tell
-                training.saves.wait()
+                training.writer.wait()
             training.tell("failed", error)
             raise
 
@@ -120,16 +113,16 @@ class Training:
         observers: Sequence[Any],
         sample: Callable[[nn.Module], str] | None,
         stop: Stop,
-        rescue: Rescue,
+        lock: Lock,
     ) -> None:
         self.run, self.stepper, self.config, self.sample, self.stop = run, stepper, config, sample, stop
-        self.rescue = rescue
+        self.lock = lock
         self.metrics = Metrics(run)
         self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
-        self.saves = Saves(run, rescue, beside=config.save_beside)
-        self.checkpoints = self.saves.checkpoints
-        self.facts = Facts()
-        self.plan: budget.Plan | None = None
+        self.writer = CheckpointWriter(run, beside=config.save_beside)
+        self.checkpoints = self.writer.checkpoints
+        self.state = TrainState()
+        self.plan: Plan | None = None
         self.timekeeper: Timekeeper | None = None  # of a budget in minutes
         self.notes: list[str] = []
         self.unread: list[
@@ -153,19 +146,19 @@ class Training:
         self.notes += notes
         if found is not None:
             self.stepper.load(found)
-            self.facts = Facts(**found.facts)
+            self.state = TrainState(**found.facts)
         device = self.stepper.device
-        self.plan, self.timekeeper = settle_budget(self.run, self.config, self.facts, device)
+        self.plan, self.timekeeper = settle_budget(self.run, self.config, self.state, device)
         if self.run.config.keep != self.keep:
             self.run.update(keep=self.keep)
         if resume and (lost := self.run.cut(-1 if found is None else found.step)):
             self.notes.append(f"{lost} lines of {self.run.metrics_file} could not be read and were dropped")
-        self.metrics.start(self.facts.step, self.facts.seconds)
-        self.tell("started", self.run, self.steps, self.facts.step)
+        self.metrics.start(self.state.step, self.state.seconds)
+        self.tell("started", self.run, self.steps, self.state.step)
         for note in self.notes:
             self.tell("noted", note)
-        if found is not None and self.facts.best_step == found.step:
-            self.saves.publish(found)  # it may have been killed just before that
+        if found is not None and self.state.best_step == found.step:
+            self.writer.publish(found)  # it may have been killed just before that
 
     def _find(self, resume: bool) -> Checkpoint | None:
         """The checkpoint to resume from, if there is one and `resume` is set."""
@@ -193,22 +186,15 @@ class Training:
     # ── the loop
 
     def go(self) -> Result:
-        try:
-            return self._go()
-        except LostFolder:
-            raise
-        except (OSError, RegardError):
-            self._refuse_lost_folder()  # which may be the reason
-            raise
-
-    def _go(self) -> Result:
         self.stepper.model.train()
         while True:
             if self._eval_due():
                 self._evaluate()
-            done = self.facts.step == self.steps
-            tired = self.config.patience is not None and self.facts.worse >= self.config.patience
-            self._refuse_lost_folder()
+            done = self.state.step == self.steps
+            tired = self.config.patience is not None and self.state.worse >= self.config.patience
+            if not self.lock.is_ours():
+                self.metrics.given_up = True  # what is there now is not ours
+                raise RegardError(f"{self.run.path} was deleted during the training; start it again")
             if done or tired or self.stop.wished or self._save_due():
                 self._save()
             if done or tired or self.stop.wished:
@@ -226,20 +212,20 @@ class Training:
         began = time.perf_counter()
         self._step()
         self.timekeeper.add_step(time.perf_counter() - began)
-        due = self.timekeeper.due(self.plan, self.facts.step, self._seconds())
+        due = self.timekeeper.due(self.plan, self.state.step, self._seconds())
         if due and not self.timekeeper.retry_threads():
             self._make_plan(self.timekeeper)
 
     def _step(self) -> None:
         """One step."""
-        began, step = time.perf_counter(), self.facts.step
+        began, step = time.perf_counter(), self.state.step
         done = 0.0 if self.plan is None else self.plan.share_done(step)
         loss, size = self.stepper.gradients(step, done)
         near = self.stepper.device.type == "cpu"
         if near:
             self._check(float(loss), step + 1)  # before it can spoil the weights
         self.stepper.move(step, done)
-        self.facts.step = step + 1
+        self.state.step = step + 1
         seconds = time.perf_counter() - began
         self.unread.append((step + 1, loss, size, seconds))
         if near or len(self.unread) == READ_EVERY:
@@ -272,8 +258,8 @@ class Training:
 
     def _eval_due(self) -> bool:
         """Is it time for an evaluation, and was there none at this step before a stop?"""
-        step = self.facts.step
-        if step in (0, self.facts.evaluated):
+        step = self.state.step
+        if step in (0, self.state.evaluated):
             return False
         if self.plan is None:
             every = self.config.evaluate_every
@@ -285,7 +271,7 @@ class Training:
             return step % every == 0
         if self.plan is None or self.timekeeper is None:
             return False
-        return self.timekeeper.eval_due(self.plan, self.facts.last_eval, self._seconds())
+        return self.timekeeper.eval_due(self.plan, self.state.last_eval, self._seconds())
 
     def _evaluate(self) -> None:
         """Evaluate; save and publish a new best. A signal to stop ends it early, and the resumed run
@@ -298,7 +284,7 @@ class Training:
                 measures = keep_finite(self.stepper.evaluate(stride, self.stop.check))
         except Stopped:
             return
-        now = self.facts
+        now = self.state
         now.evaluated, now.last_eval = now.step, self._seconds()
         if not measures:  # no validation split: the last weights are the best
             return
@@ -334,8 +320,8 @@ class Training:
         old, trial = self.plan, keeper.trial
         if old is None:
             self._time_extras(keeper)
-        self.plan = keeper.decide(self.facts.step, self._seconds(), old)
-        self.facts.plan, self.facts.threads = asdict(self.plan), torch.get_num_threads()
+        self.plan = keeper.decide(self.state.step, self._seconds(), old)
+        self.state.plan, self.state.threads = asdict(self.plan), torch.get_num_threads()
         began = time.perf_counter()
         self._save()
         keeper.save = time.perf_counter() - began
@@ -362,12 +348,12 @@ class Training:
         if self._is_saved():
             return False
         if self.config.save_every is not None:
-            return self.facts.step % self.config.save_every == 0
+            return self.state.step % self.config.save_every == 0
         return time.perf_counter() - self.saved >= 60 * self.config.save_minutes
 
     def _is_saved(self) -> bool:
         """Is the last checkpoint up to date?"""
-        return self.facts.step == 0 or self.saves.has(self.facts)
+        return self.state.step == 0 or self.writer.has(self.state)
 
     def _save(self) -> None:
         """Save a checkpoint of this step."""
@@ -375,24 +361,17 @@ class Training:
         if self._is_saved():
             return
         if not self.stepper.finite():
-            raise NotANumber(f"a weight is not a number after step {self.facts.step}; {self._advice()}")
+            raise NotANumber(f"a weight is not a number after step {self.state.step}; {self._advice()}")
         self.metrics.flush(sync=True)
         self._seconds()
-        self.saves.save(self.stepper, self.facts)
+        self.writer.save(self.state, self.stepper.write_state, self.stepper.copy_state)
         self.saved = time.perf_counter()
-        self.tell("saved", self.facts.step)
-
-    def _refuse_lost_folder(self) -> None:
-        """Raise if the folder of the run was deleted; what can be kept is kept beside it."""
-        if self.rescue.lost() is not None:
-            waiting = self.metrics.give_up()
-            self._read()
-            self.rescue.keep(self.facts, self.stepper.tensors, waiting)
+        self.tell("saved", self.state.step)
 
     def _end(self, reason: Literal["done", "stopped", "patience"]) -> Result:
-        self.saves.wait()
+        self.writer.wait()
         self.metrics.flush()
-        now = self.facts
+        now = self.state
         result = Result(
             step=now.step,
             steps=self.steps,
@@ -414,8 +393,8 @@ class Training:
 
     def _seconds(self) -> float:
         now = time.perf_counter()
-        self.facts.seconds, self.counted = self.facts.seconds + now - self.counted, now
-        return self.facts.seconds
+        self.state.seconds, self.counted = self.state.seconds + now - self.counted, now
+        return self.state.seconds
 
     def tell(self, what: str, *facts: Any) -> None:
         """Tell all observers."""

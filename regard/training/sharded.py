@@ -29,8 +29,7 @@ from regard.training.recompute import blocks
 from regard.training.rules import local
 from regard.training.sharded_muon import ShardedMuon
 from regard.training.sharded_state import write_shards
-from regard.training.snapshot import all_finite
-from regard.training.step import Stepper
+from regard.training.step import Stepper, all_finite
 from regard.training.tasks import Task
 
 BYTES = 16  # of a parameter in training: weight, gradient and two moments in float32

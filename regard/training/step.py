@@ -14,17 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard import files
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
 from regard.training import optimisers
 from regard.training.average import Average
 from regard.training.balance import Balance, busiest
-from regard.training.checkpoint import Checkpoint
+from regard.training.checkpoint import Checkpoint, Snapshot, write_files
 from regard.training.config import TrainConfig
 from regard.training.schedule import schedule
-from regard.training.snapshot import Snapshot, all_finite
 from regard.training.tasks import Task
 
 OTHER_NAMES = {
@@ -161,18 +159,12 @@ class Stepper:
 
     def write_state(self, folder: Path) -> None:
         """Write everything that a step changes into a new folder."""
-        for name, tensors in self.tensors().items():
-            files.write_tensors(folder / f"{name}.safetensors", tensors)
+        write_files(folder, self.tensors())
 
     def copy_state(self, folder: Path) -> Callable[[Path], None]:
         """A function that writes the state as it is now, later. folder: where it will be written"""
         copies = self.snapshot.take(self.tensors())
-
-        def write(place: Path) -> None:
-            for name, tensors in copies.items():
-                files.write_tensors(place / f"{name}.safetensors", tensors)
-
-        return write
+        return lambda place: write_files(place, copies)
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything that a step changes, by the name of its file."""
@@ -197,6 +189,14 @@ class Stepper:
         if checkpoint.has("task"):
             carried = {name: x.to(self.device) for name, x in checkpoint.tensors("task").items()}
             self.task.load(self.model, carried)  # type: ignore[attr-defined]
+
+
+def all_finite(tensors: list[Tensor]) -> bool:
+    """Are all numbers finite? Sums are read first: a sum is finite only if all its terms are."""
+    sums = [x.detach().sum().double() for x in tensors if x.numel()]
+    if not sums or bool(torch.stack(sums).isfinite().all()):
+        return True
+    return all(bool(x.detach().isfinite().all()) for x in tensors)
 
 
 def step_seed(seed: int, step: int, rank: int = 0) -> int:

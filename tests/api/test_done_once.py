@@ -81,7 +81,7 @@ def test_without_a_report_nothing_is_loaded(tmp_path, counted):
     )
     assert not read and not loaded
     names = {
-        "checksums.json",
+        "manifest.json",
         "config.json",
         "environment.json",
         "metrics.jsonl",

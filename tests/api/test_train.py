@@ -4,12 +4,13 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import regard
-from regard.api import generate, start, train
+from regard.api import generate, start, together, train
 from regard.api.predict import predict
 from regard.cli import main
 from regard.data.tensor_source import TensorSource
@@ -17,8 +18,10 @@ from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.text import job as jobs
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from regard.training.labels import check_labels
 from regard.training.progress import Observer
+from regard.training.ranks import RankError
 from regard.training.tasks import as_task
 
 SENTENCES = "the cat sat on the mat. the dog ran to the cat. a bird sang to the dog. "
@@ -702,3 +705,16 @@ def test_a_start_brings_its_tokenizer_and_another_one_is_refused():
                 observers=[],
             )
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_error_of_a_resume_is_told_by_one_of_several_processes(several, monkeypatch, tmp_path):
+    """In Python as in the command, for one run and for several."""
+    told = []
+    shared = SimpleNamespace(set=lambda key, value: None)
+    ranks = SimpleNamespace(shared=shared, say_error=lambda message: told.append(message))
+    monkeypatch.setattr(together, "current_ranks", lambda: ranks)
+    monkeypatch.setattr(Repeats, "exists", lambda path: several)
+    with pytest.raises(RankError):
+        train.train("text", out=tmp_path / "missing", resume=True)
+    assert len(told) == 1 and "missing" in told[0]

@@ -1,4 +1,4 @@
-"""`regard verify`: which files of a run are whole, what can be saved, and how a change by hand is accepted."""
+"""`regard verify`: which files of a run are whole, what can be saved, and that a change by hand is found."""
 
 import json
 import os
@@ -11,8 +11,7 @@ from regard.api.verify import verify
 from regard.cli import main
 from regard.runs.load import load_weights
 from regard.runs.run import Run
-from regard.training.checkpoint import Checkpoints
-from tests.training.cases import Tiny, losses, train
+from tests.training.cases import Tiny, train
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def test_a_whole_run_is_whole(run, capsys):
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "run: whole" and "damaged" not in out
     lines = {line.split()[0]: line.split()[1] for line in out.splitlines()[1:]}
-    whole = ["checksums.json", "config.json", "state/config.json", "model.safetensors", "environment.json"]
+    whole = ["manifest.json", "config.json", "state/config.json", "model.safetensors", "environment.json"]
     assert [name for name, state in lines.items() if state == "whole"] == [
         *whole,
         "state/latest.json",
@@ -87,7 +86,6 @@ def test_the_answer_as_json_and_as_exit_code(run, capsys):
         (["empty"], "empty is not a run of regard"),
         ([], "regard verify takes one run, got none"),
         (["run", "run"], "regard verify takes one run, got run run"),
-        (["run", "--repair", "--accept"], "give one of them"),
         (["run", "--fix"], "--fix"),
     ],
 )
@@ -124,75 +122,15 @@ def test_a_run_that_is_being_trained_is_read_but_not_repaired(run, capsys):
 # ── a change by hand
 
 
-def test_a_config_that_was_edited_is_refused_until_it_is_accepted(run, capsys):
+def test_a_config_that_was_edited_is_refused_and_repaired(run, capsys):
     file = run / "config.json"
-    file.write_text(file.read_text().replace('"lr": null', '"lr": 0.5'))
-    with pytest.raises(ValueError, match=r"config\.json was damaged or changed.*regard verify.*--accept"):
+    before = file.read_text()
+    file.write_text(before.replace('"lr": null', '"lr": 0.5'))
+    with pytest.raises(ValueError, match=r"config\.json was damaged or changed.*regard verify.*--repair"):
         Run.open(run)
-    code, out, _ = command(capsys, "run", "--accept")
-    assert code == 0 and "accepted config.json, model.safetensors, environment.json as they are" in out
-    assert Run.open(run).config.train["lr"] == 0.5
-    assert (run / "state" / "config.json").read_bytes() == file.read_bytes()
-
-
-@pytest.mark.parametrize(
-    "name, data, said",
-    [
-        ("config.json", b"{", "config.json is not JSON"),
-        ("config.json", b'{"regard": "1", "format": 2, "knid": 1}', "'knid'"),
-        ("model.safetensors", b"short", "model.safetensors is not a safetensors file"),
-        ("environment.json", b"\xff", "environment.json is not JSON"),
-        ("tokenizer.json", b'{"a": NaN}', "tokenizer.json is not JSON"),
-    ],
-)
-def test_what_cannot_be_read_is_not_accepted(run, capsys, name, data, said):
-    before = (run / "checksums.json").read_bytes()
-    (run / name).write_bytes(data)
-    code, out, err = command(capsys, "run", "--accept")
-    assert (code, out) == (2, "") and said in err
-    assert (run / "checksums.json").read_bytes() == before
-
-
-def test_weights_that_are_no_numbers_are_not_accepted(run, capsys):
-    tensors = files.read_tensors(run / "model.safetensors")
-    tensors["head.bias"][0] = float("nan")
-    files.write_tensors(run / "model.safetensors", tensors)
-    code, _, err = command(capsys, "run", "--accept")
-    assert code == 2 and "'head.bias' holds NaN" in err
-
-
-# ── a run of before
-
-
-def of_format_1(run):
-    """The files as a version without checksums wrote them."""
-    found = json.loads((run / "config.json").read_text()) | {"format": 1}
-    (run / "config.json").write_text(json.dumps(found))
-    for name in ("checksums.json", "state/config.json"):
-        (run / name).unlink()
-    for path in run.rglob("state/**/*.json"):
-        plain = json.loads(path.read_text())
-        plain.pop("sha256")
-        path.write_text(json.dumps(plain, indent=2) + "\n")
-    latest = json.loads((run / "state" / "latest.json").read_text())
-    for entry in (latest, latest["previous"]):
-        entry["files"]["state.json"] = files.checksum(run / "state" / str(entry["step"]) / "state.json")
-    (run / "state" / "latest.json").write_text(json.dumps(latest))
-
-
-def test_a_run_without_checksums_opens_once_it_is_accepted(run, capsys):
-    before = losses(Run.open(run))
-    of_format_1(run)
-    with pytest.raises(ValueError, match="format 1, which has no checksums.*regard verify .* --accept"):
-        Run.open(run)
-    code, out, _ = command(capsys, "run")
-    assert code == 1 and "checksums.json" in out and "--accept" in out
-    code, _, _ = command(capsys, "run", "--accept")
-    opened = Run.open(run)
-    load_weights(opened, Tiny())
-    assert code == 0 and losses(opened) == before
-    found, notes = Checkpoints(opened.state).load()
-    assert (found.step, notes) == (12, [])
+    code, out, _ = command(capsys, "run", "--repair")
+    assert code == 0 and "restored config.json from state/config.json" in out
+    assert file.read_text() == before and '"lr": 0.5' in (run / "config.json.damaged").read_text()
 
 
 # ── what can be saved
@@ -256,13 +194,13 @@ def test_lines_of_metrics_that_cannot_be_read_are_counted(run):
 def test_a_copy_without_checkpoints_is_whole(run, tmp_path):
     """What is needed to use the weights, taken elsewhere."""
     (tmp_path / "copy").mkdir()
-    for name in ("config.json", "model.safetensors", "checksums.json", "environment.json"):
+    for name in ("config.json", "model.safetensors", "manifest.json", "environment.json"):
         shutil.copy(run / name, tmp_path / "copy")
     assert verify(tmp_path / "copy").whole
     load_weights(Run.open(tmp_path / "copy"), Tiny())
     assert sorted(os.listdir(tmp_path / "copy")) == [
-        "checksums.json",
         "config.json",
         "environment.json",
+        "manifest.json",
         "model.safetensors",
     ]

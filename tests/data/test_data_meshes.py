@@ -12,6 +12,7 @@ import trimesh
 from regard.data.mesh_repair import Mesh, repair_mesh
 from regard.data.meshes import READERS, find_meshes, read_mesh
 from regard.data.obj import read_obj
+from regard.data.off import read_off
 from regard.errors import RegardError
 from regard.nn.half_edges import HalfEdges
 from regard.recipes.meshes.made_meshes import _icosphere, measure_roundness
@@ -201,6 +202,18 @@ def test_an_obj_file_is_one_mesh_however_it_is_written(text, faces):
     mesh = read_obj(text.encode())
     assert mesh.faces.tolist() == faces
     assert mesh.points[:4].tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    "head, more",
+    [("OFF8", ""), ("COFF 8", " 255 0 0 255"), ("NOFF\n8", " 0 0 1"), ("STCNOFF\n8", " 0 0 1 1 0 0 .5 .5")],
+)
+def test_an_off_file_may_have_more_than_places(head, more):
+    points = np.arange(24.0).reshape(8, 3)
+    rows = "".join(f"{x} {y} {z}{more} # {x}\n" for x, y, z in points.tolist())
+    mesh = read_off(f"{head} 2 0\n{rows}\n3 0 1 7 255 0 0\n4 0 1 2 3\n".encode())
+    np.testing.assert_array_equal(mesh.points, points)
+    assert mesh.faces.tolist() == [[0, 1, 7], [0, 1, 2], [0, 2, 3]]
 
 
 def test_folders_hold_meshes_by_class(tmp_path):

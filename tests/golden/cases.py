@@ -63,28 +63,37 @@ CASES["text-words"] = Case(
         ),
         GENERATE,
         "generate run --prompts other.txt --max-new 2 --temperature 0 --out texts.jsonl --seed 1",
+        "evaluate run --json",
+        'look run --input "the old king"',
     ),
+    ("train text --data plain.txt --data.tokens letters --out none",),
 )
 CASES["text-attention"] = Case(
     data.texts,
-    tuple(
-        train(
-            "text",
-            f"--data plain.txt --model.attention {how} --model.dim 16 --model.depth 1 --train.batch 4",
-            out,
-            4,
-        )
-        for how, out in (
-            ("bigbird --model.block 8 --model.random-blocks 1", "bigbird"),
-            ("performer --model.features 16", "performer"),
-            ("lsh --model.buckets 4 --model.block 8", "lsh"),
-            ("linformer --model.projected 8 --task masked", "linformer"),
-            (
-                "full --model.position learned --model.bias alibi --model.norm layernorm --model.placement post",
-                "post",
-            ),
-        )
+    (
+        *(
+            train(
+                "text",
+                f"--data plain.txt --model.attention {how} --model.dim 16 --model.depth 1 --train.batch 4",
+                out,
+                4,
+            )
+            for how, out in (
+                ("bigbird --model.block 8 --model.random-blocks 1", "bigbird"),
+                ("performer --model.features 16", "performer"),
+                ("lsh --model.buckets 4 --model.block 8", "lsh"),
+                ("linformer --model.projected 8 --task masked", "linformer"),
+                (
+                    "full --model.position learned --model.bias alibi --model.norm layernorm --model.placement post",
+                    "post",
+                ),
+            )
+        ),
+        "evaluate bigbird --json",
+        'look bigbird --input "the old king"',
+        'generate lsh --prompt "the cat " --max-new 4 --seed 1',
     ),
+    ("train text --data plain.txt --model.attention window --model.window 0 --out none",),
 )
 CASES["text-experts"] = Case(
     data.texts,
@@ -95,7 +104,10 @@ CASES["text-experts"] = Case(
             steps=4,
         ),
         'look run --input "the old king"',
+        "evaluate run --json",
+        GENERATE,
     ),
+    ("train text --data plain.txt --model.mlp experts --model.experts 2 --model.chosen 3 --out none",),
 )
 CASES["text-export"] = Case(
     data.texts,
@@ -112,7 +124,9 @@ CASES["text-export"] = Case(
         "evaluate imported --data other.txt --json",
         "check exported --laws causality --trials 2 --json",
         train("text", "--data other.txt --from exported --data.context 16", out="tuned", steps=4),
+        'look imported --input "the old king"',
     ),
+    ("export imported --to hf --out exported",),
 )
 CASES["text-shards"] = Case(
     data.texts,
@@ -120,17 +134,29 @@ CASES["text-shards"] = Case(
         "tokenize --data plain.txt --out shards --tokens bytes",
         train("text", "--data shards" + LANGUAGE),
         GENERATE,
+        "evaluate run --json",
+        'look run --input "the old king"',
     ),
+    ("train text --data shards --data.tokens words --out none",),
 )
 CASES["text-processes"] = Case(
     data.texts,
-    (train("text", "--data plain.txt --train.processes 2 --train.optimiser adamw" + LANGUAGE), GENERATE),
+    (
+        train("text", "--data plain.txt --train.processes 2 --train.optimiser adamw" + LANGUAGE),
+        GENERATE,
+        "evaluate run --json",
+        'look run --input "the old king"',
+    ),
+    ("train text --data plain.txt --train.processes 0 --out none",),
 )
 CASES["text-resume"] = Case(
     data.texts,
     (
         train("text", "--data plain.txt --train.decay 0" + LANGUAGE, steps=4),
         "train text --resume --out run --train.steps 10 --no-report",
+        GENERATE,
+        "evaluate run --json",
+        'look run --input "the old king"',
     ),
     ("train text --resume --out run --model.dim 32",),
 )
@@ -140,7 +166,9 @@ CASES["text-streams"] = Case(
         train("text", "--data plain.txt --model.memory 16" + LANGUAGE),
         GENERATE,
         "evaluate run --memory 32 --json",
+        'look run --input "the old king"',
     ),
+    ("evaluate run --memory -1",),
 )
 CASES["text-recurrent"] = Case(
     data.texts,
@@ -151,7 +179,9 @@ CASES["text-recurrent"] = Case(
         ),
         GENERATE,
         'look run --input "the old king"',
+        "evaluate run --json",
     ),
+    ("train text --data plain.txt --model gru --model.heads 2 --out none",),
 )
 CASES["text-masked"] = Case(
     data.texts,
@@ -169,7 +199,9 @@ CASES["text-permutation"] = Case(
         train("text", "--data plain.txt --task permutation" + LANGUAGE, steps=5),
         "evaluate run --json",
         'look run --input "the old king"',
+        'generate run --prompt "the cat " --max-new 4 --seed 1',
     ),
+    ('predict run "the cat sees"',),
 )
 CASES["text-chat"] = Case(
     data.texts,
@@ -177,7 +209,9 @@ CASES["text-chat"] = Case(
         train("text", "--data chats.jsonl --data.context 128 --train.batch 4" + SMALL),
         'generate run --chat "who sees the cat?" --max-new 12 --seed 1',
         "evaluate run --json",
+        'look run --input "who sees the cat?"',
     ),
+    ("train text --data reviews.csv --task chat --out none",),
 )
 CASES["text-classes"] = Case(
     data.texts,
@@ -200,7 +234,9 @@ CASES["text-numbers"] = Case(
         train("text", "--data stars.csv --train.batch 8" + SMALL, steps=5),
         "predict run more_reviews.csv --out answers.csv",
         "evaluate run --json",
+        'look run --input "the cat sees a warm fox"',
     ),
+    ("train text --data stars.csv --data.label mark --out none",),
 )
 CASES["text-additive"] = Case(
     data.texts,
@@ -208,14 +244,19 @@ CASES["text-additive"] = Case(
         train("text", "--data reviews.csv --model additive --train.batch 8"),
         'predict run "the cat sees a warm fox" --json',
         'look run --input "the cat sees a warm fox"',
+        "evaluate run --json",
     ),
+    ("train text --data plain.txt --model additive --out none",),
 )
 CASES["text-lstm-classes"] = Case(
     data.texts,
     (
         train("text", "--data reviews.csv --model lstm --model.dim 16 --train.batch 8"),
         "evaluate run --data more_reviews.csv --json",
+        "predict run more_reviews.csv --out answers.csv",
+        'look run --input "the cat sees a warm fox"',
     ),
+    ("predict run missing.csv --out answers.csv",),
 )
 CASES["translation"] = Case(
     data.texts,
@@ -225,7 +266,9 @@ CASES["translation"] = Case(
         "predict run other.txt --out output.txt",
         "evaluate run --json",
         'look run --input "the cat sees"',
+        "evaluate run --data pairs.tsv --json",
     ),
+    ("train translation --data plain.txt --out none",),
 )
 CASES["translation-lstm"] = Case(
     nothing,
@@ -233,7 +276,9 @@ CASES["translation-lstm"] = Case(
         train("translation", "--data reverse --model.dim 16 --train.batch 16 --data.pairs 200"),
         'predict run "1 2 3" --json',
         'look run --input "1 2 3" ',
+        "evaluate run --json",
     ),
+    ("train translation --data reverse --data.pairs 0 --out none",),
 )
 
 # ── images
@@ -250,6 +295,7 @@ CASES["images-folder"] = Case(
         "evaluate run --json",
         "look run --input photos/light/01.png",
         train("images", "--data photos --data.folds 2" + CONVOLUTIONS, out="folds", steps=2),
+        "evaluate run --data photos --json",
     ),
     ("train images --data none --out none",),
 )
@@ -260,7 +306,9 @@ CASES["images-arrays"] = Case(
         "predict run photos --out answers.csv",
         "look run --input photos/light/01.png",
         train("images", "--data photos --model vit --from run", out="tuned", steps=3),
+        "evaluate run --json",
     ),
+    ("train images --data arrays.npz --model vit --model.dim 15 --model.heads 2 --out none",),
 )
 CASES["images-numbers"] = Case(
     data.images,
@@ -268,7 +316,9 @@ CASES["images-numbers"] = Case(
         train("images", "--data brightness.csv" + CONVOLUTIONS),
         "predict run brightness.csv --out answers.csv",
         "evaluate run --json",
+        "look run --input photos/light/01.png",
     ),
+    ("predict run plain.txt",),
 )
 CASES["images-swin"] = Case(
     nothing,
@@ -277,7 +327,9 @@ CASES["images-swin"] = Case(
             "images", "--model swin --model.dim 8 --model.depths 1 --model.heads 2 --train.batch 8", steps=3
         ),
         "look run",
+        "evaluate run --json",
     ),
+    ("train images --model swin --model.heads 3 --model.dim 8 --out none",),
 )
 
 # ── sets and meshes
@@ -293,6 +345,7 @@ CASES["sets-table"] = Case(
         train("sets", "--data classes.csv --data.folds 2 --model.hidden 8", out="folds", steps=3),
         train("sets", "--data classes.csv --model additive --model.hidden 8", out="additive", steps=3),
         "look additive --input s3",
+        "compare run additive --json",
     ),
     ("train sets --data numbers.csv --out none",),
 )
@@ -302,7 +355,9 @@ CASES["sets-numbers"] = Case(
         train("sets", "--data numbers.csv --data.missing fill --model.hidden 8 --train.batch 8"),
         "predict run numbers.csv --out answers.csv",
         "evaluate run --data numbers.csv --json",
+        "look run --input s3",
     ),
+    ("train sets --data numbers.csv --data.missing mean --out none",),
 )
 CASES["sets-points"] = Case(
     data.sets,
@@ -312,6 +367,7 @@ CASES["sets-points"] = Case(
         "evaluate run --json",
         "look run --input s3",
     ),
+    ("train sets --data points.csv --model additive --out none",),
 )
 CASES["sets-clouds"] = Case(
     data.sets,
@@ -322,7 +378,9 @@ CASES["sets-clouds"] = Case(
         "predict run clouds/flat/01.npy clouds/round/00.npy --json",
         "evaluate run --json",
         "look run --input clouds/flat/01.npy",
+        "evaluate run --data clouds --json",
     ),
+    ("predict run clouds/flat/99.npy",),
 )
 CASES["sets-made"] = Case(
     nothing,
@@ -337,7 +395,10 @@ CASES["sets-made"] = Case(
             steps=4,
         ),
         "look clusters",
+        "evaluate clusters --json",
+        "look solids",
     ),
+    ("train sets --data statistic --out none",),
 )
 CASES["meshes"] = Case(
     data.meshes,
@@ -347,7 +408,9 @@ CASES["meshes"] = Case(
         "evaluate run --json",
         "look run --input pyramids/tall/01.obj",
         train("meshes", "--data pyramids --data.folds 2 --model.hidden 4", out="folds", steps=2),
+        "evaluate run --data pyramids --json",
     ),
+    ("train meshes --data photos --out none",),
 )
 CASES["meshes-vertices"] = Case(
     data.meshes,
@@ -355,7 +418,9 @@ CASES["meshes-vertices"] = Case(
         train("meshes", "--data tips --model.hidden 4 --train.batch 8"),
         "predict run tips --out answers.csv",
         "evaluate run --json",
+        "look run --input tips/01.ply",
     ),
+    ("train meshes --data tips --data.targets missing.csv --out none",),
 )
 
 # ── graphs
@@ -378,6 +443,8 @@ CASES["graphs-nodes"] = Case(
         train("graphs", "--data nodes.npz --data.folds 2 --model.hidden 8", out="folds", steps=2),
         train("graphs", "--data amounts.npz --model.hidden 8", out="amounts", steps=4),
         "evaluate amounts --json",
+        train("graphs", "--data nodes.npz --model.hidden 8 --train.decay 0", out="longer", steps=4),
+        "train graphs --resume --out longer --train.steps 8 --no-report",
     ),
     ("train graphs --data linked/nodes.csv --out none",),
 )
@@ -387,7 +454,9 @@ CASES["graphs-edges"] = Case(
         train("graphs", "--data linked --data.test 0.2 --model.hidden 8"),
         "predict run linked --out answers.csv",
         "evaluate run --json",
+        "look run --input n3",
     ),
+    ("train graphs --data linked --model.layer gat --model.hidden 7 --model.heads 2 --out none",),
 )
 CASES["graphs-whole"] = Case(
     data.graphs,
@@ -402,7 +471,9 @@ CASES["graphs-whole"] = Case(
             steps=4,
         ),
         "look attends",
+        "evaluate run --data rings.npz --json",
     ),
+    ("predict run nodes.npz",),
 )
 CASES["graphs-sampled"] = Case(
     data.graphs,
@@ -410,9 +481,19 @@ CASES["graphs-sampled"] = Case(
         train("graphs", "--data large --data.neighbours 3 --model.hidden 8 --train.batch 16"),
         "evaluate run --json",
         "predict run large --out answers.csv",
+        "look run --input 3",
     ),
+    ("train graphs --data large --data.neighbours 0 --out none",),
 )
-CASES["graphs-digits"] = Case(nothing, (train("graphs", "--model.hidden 8", steps=5), "evaluate run --json"))
+CASES["graphs-digits"] = Case(
+    nothing,
+    (
+        train("graphs", "--model.hidden 8", steps=5),
+        "evaluate run --json",
+        "look run --input 3",
+    ),
+    ("predict run",),
+)
 
 # ── series
 
@@ -426,6 +507,7 @@ CASES["series-forecast"] = Case(
         "evaluate run --json",
         "generate run --count 2 --seed 1",
         "look run",
+        "evaluate run --data load.csv --json",
     ),
     ("train series --data load.csv --data.folds 3 --out none",),
 )
@@ -441,7 +523,10 @@ CASES["series-classes"] = Case(
             out="folds",
             steps=2,
         ),
+        "evaluate run --data waves.npz --json",
+        "look run",
     ),
+    ("generate run",),
 )
 CASES["series-gaps"] = Case(
     data.series,
@@ -449,7 +534,9 @@ CASES["series-gaps"] = Case(
         train("series", "--data gaps.csv --task fill" + SHORT),
         "predict run gaps.csv --out filled.csv",
         "evaluate run --json",
+        "look run",
     ),
+    ("predict run waves.npz",),
 )
 
 # ── autoencoders
@@ -470,7 +557,9 @@ CASES["autoencoder-images"] = Case(
         ),
         "evaluate clean --json",
         train("images", "--data photos --from clean", out="lent", steps=2),
+        "evaluate run --data photos --json",
     ),
+    ("train autoencoder --data arrays.npz --model.latent 0 --out none",),
 )
 CASES["autoencoder-rows"] = Case(
     data.rows,
@@ -483,7 +572,9 @@ CASES["autoencoder-rows"] = Case(
             "autoencoder", "--data measured.csv --model autoencoder --model.hidden 16", out="plain", steps=3
         ),
         "evaluate plain --json",
+        "look run",
     ),
+    ("generate plain --count 3",),
 )
 CASES["autoencoder-points"] = Case(
     data.sets,
@@ -493,7 +584,9 @@ CASES["autoencoder-points"] = Case(
         ),
         "evaluate run --samples 2 --json",
         "predict run clouds/flat/01.npy --json",
+        "look run",
     ),
+    ("train autoencoder --data clouds --model denoising --model.noise -1 --out none",),
 )
 
 # ── worlds
@@ -509,7 +602,16 @@ CASES["world-episodes"] = Case(
         "evaluate run --json",
         "look run --input episodes.npz",
         "generate run --steps 5 --seed 1 --out dream.npz",
+        "evaluate run --data episodes.npz --json",
+        train(
+            "world",
+            "--data episodes.npz --train.policy none --model.dim 16 --model.heads 2 --train.decay 0",
+            out="longer",
+            steps=4,
+        ),
+        "train world --resume --out longer --train.steps 8 --train.save-minutes 1",
     ),
+    ("train world --data episodes.npz --train.policy made --out none",),
 )
 CASES["world-cartpole"] = Case(
     nothing,
@@ -521,7 +623,10 @@ CASES["world-cartpole"] = Case(
             steps=3,
         ),
         "evaluate run --episodes 2 --seed 1 --json",
+        "generate run --steps 5 --seed 1 --out dream.npz",
+        "look run",
     ),
+    ("train world --data gymnasium:Missing-v0 --out none",),
 )
 CASES["world-pendulum"] = Case(
     nothing,
@@ -532,5 +637,8 @@ CASES["world-pendulum"] = Case(
             " --train.imagined 8 --train.horizon 4 --train.world-steps 2 --train.minibatch 16 --train.episodes 2 --model gru",
             steps=3,
         ),
+        "evaluate run --episodes 1 --seed 1 --json",
+        "look run",
     ),
+    ("train world --data gymnasium:Pendulum-v1 --data.rounds 0 --out none",),
 )

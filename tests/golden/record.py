@@ -28,11 +28,20 @@ from PIL import Image
 from regard.api.look import open_session
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.cli.main import main
-from regard.runs.repeats import Repeats
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from tests.golden.cases import CASES, Case
 
 FOUND = Path(__file__).parent / "found"
+CAPTIONS = (
+    "name",
+    "sentence",
+    "said",
+    "note",
+    "answer",
+    "reason",
+    "verdict",
+)  # words of a view, by their keys
 STEPS = 10  # losses of so many steps
 ROWS = 8  # of a table, a row of weights, a list of labels
 SECONDS = re.compile(r"\b\d[\d.,:]*\s?(seconds?|minutes?|s|ms)\b|[\d,.]+ \w+/s|\d:\d\d\b")
@@ -134,10 +143,25 @@ def look(target: str, given: str | None) -> dict[str, Any]:
             [each[part] for part in ("name", "truth", "predicted", "said")]
             for each in (outcome["examples"] or {"items": []})["items"][:ROWS]
         ]
-    for name, parts in (("classes", ("likely", "note")), ("contribution", ("answer", "note"))):
-        if name in views:
-            found[name] = {part: views[name].get(part) for part in parts}
+    if "classes" in views:
+        found["classes"] = {part: views["classes"].get(part) for part in ("likely", "note")}
+    found["captions"] = {
+        name: list(dict.fromkeys(captions(view))) for name, view in views.items() if name not in found
+    }
     return plain(found)
+
+
+def captions(part: Any) -> Iterator[str]:
+    """The words that stand beside what a view draws, in their order."""
+    if isinstance(part, list | tuple):
+        for each in part:
+            yield from captions(each)
+    if isinstance(part, dict):
+        for name, each in part.items():
+            if name in CAPTIONS and isinstance(each, str):
+                yield each
+            else:
+                yield from captions(each)
 
 
 def entry_of(entry: Any) -> dict[str, Any]:

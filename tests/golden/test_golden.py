@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
-from tests.golden.cases import CASES
+from tests.golden.cases import CASES, nothing
 from tests.golden.record import FOUND, as_text, differences, run_case, run_command
 
 # the first training of one case of each kind of data
@@ -53,6 +53,13 @@ def test_commands_give_the_recorded_numbers(name, tmp_path):
 def test_every_record_has_a_case():
     assert {file.stem for file in FOUND.iterdir()} == CASES.keys()
     assert sum(file.stat().st_size for file in FOUND.iterdir()) < 2_000_000
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_case_goes_from_training_to_a_page_and_to_an_error(case):
+    verbs = {command.split()[0] for command in case.commands}
+    assert {"train", "evaluate", "look"} <= verbs and case.errors
+    assert case.data is nothing or verbs & {"predict", "generate"}
 
 
 @pytest.mark.parametrize("name", SEEDED)

@@ -3,7 +3,11 @@
 import asyncio
 import json
 import threading
+from contextlib import contextmanager
 from functools import cache
+
+from regard.look import server
+from regard.serving.guard import listen
 
 PORT, TOKEN = 8765, "the-token-of-this-test"
 HEADERS = {  # of every answer, errors included
@@ -35,6 +39,21 @@ class Answer:
 
     def json(self):
         return json.loads(self.body, parse_constant=lambda text: 1 / 0)  # NaN is no JSON
+
+
+@contextmanager
+def running(session):
+    """The address of a page that is served."""
+    process = server.server(session, TOKEN)
+    with listen(None) as listening:
+        thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not process.started:
+            thread.join(0.02)
+            assert thread.is_alive(), "the server did not start"
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/?token={TOKEN}"
+        process.should_exit = True
+        thread.join(10)
 
 
 def ask(app, method="GET", path="/", *, query=f"token={TOKEN}", body=b"", headers=(), host=None):

@@ -1,15 +1,11 @@
 """Sets and graphs in a real browser: turned, zoomed, chosen, by mouse and by keyboard, alone and with a server behind."""
 
-import threading
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 import torch
 
-from regard.look import server
 from regard.look.session import Session
-from regard.serving import http as serving
+from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.scenes import reader_for, write_page
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
@@ -263,21 +259,6 @@ def test_a_layer_that_is_not_proved_says_why(browser, folder):
         words = "These weights are not shown, because they are not proved. planted"
         eventually(shown, lambda: plain(shown.locator(".reason").inner_text()), words)
         assert not shown.locator(".space").is_visible()
-
-
-@contextmanager
-def running(live):
-    pytest.importorskip("uvicorn")
-    process = server.server(live, "a-token")
-    with serving.listen(None) as listening:
-        thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        while not process.started:
-            thread.join(0.02)
-            assert thread.is_alive(), "the server did not start"
-        yield server.address_of(listening, "a-token")
-        process.should_exit = True
-        thread.join(10)
 
 
 def live_of(model, inputs):

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import socket
-import threading
 import time
 
 import numpy as np
@@ -20,9 +19,8 @@ from regard.look import page, server
 from regard.look.reader import LARGEST_FILE, Control
 from regard.look.session import Session
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.serving import address, connection, guard
-from regard.serving import http as serving
-from tests.look.asked import HEADERS, PORT, TOKEN, ask, check_answer, post
+from regard.serving import connection, guard
+from tests.look.asked import HEADERS, PORT, TOKEN, ask, check_answer, post, running
 from tests.look.scenes import Reads, reader_for
 from tests.look.test_look_session import read
 from tests.look.test_look_things import graph_net, points_of, set_transformer
@@ -110,10 +108,10 @@ def test_without_the_token_nothing_is_told(app, query, path):
 
 
 def test_the_token_is_random_and_compared_in_constant_time(monkeypatch, app):
-    tokens = {serving.new_token() for _ in range(100)}
+    tokens = {guard.new_token() for _ in range(100)}
     assert len(tokens) == 100 and min(map(len, tokens)) >= 43
     compared = []
-    monkeypatch.setattr(address.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or False)
+    monkeypatch.setattr(guard.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or False)
     check_answer(ask(app), [403])
     assert compared == [(TOKEN.encode(), TOKEN.encode())]
 
@@ -421,16 +419,8 @@ def test_random_bytes_in_every_place(app):
 
 @pytest.fixture(scope="module")
 def port():
-    process = server.server(session_of(), TOKEN)
-    with serving.listen(None) as listening:
-        thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        while not process.started:
-            thread.join(0.02)
-            assert thread.is_alive(), "the server did not start"
-        yield listening.getsockname()[1]
-        process.should_exit = True
-        thread.join(10)
+    with running(session_of()) as address:
+        yield int(address.split("/")[2].split(":")[1])
 
 
 def say(port, data, *more, pause=0.0):
@@ -548,4 +538,4 @@ def test_too_many_connections_are_refused_and_room_comes_back(port, monkeypatch)
 def test_a_taken_port_is_told(port):
     for taken in (port, 65536, -1, 10**18):
         with pytest.raises(ValueError, match=f"port {taken} cannot be used: .*; choose another with --port"):
-            serving.listen(taken)
+            guard.listen(taken)

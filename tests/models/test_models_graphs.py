@@ -104,10 +104,8 @@ def test_nothing_has_a_defined_answer(name):
     [
         (
             {"hidden": 9, "layer": "gat", "heads": 2},
-            "hidden.*heads.*hidden=9.*heads=2",
+            "hidden.*heads=2.*9",
         ),
-        ({"spread": -1}, "spread.*whole number, 0.*more.*-1"),
-        ({"stay": 2.0}, "dropout.*stay.*shares.*0.*1.*0.0.*2.0"),
         ({"layer": "gin"}, "layer.*gatv2.*'gin'"),
     ],
 )

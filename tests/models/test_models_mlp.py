@@ -52,7 +52,6 @@ def test_every_option_does_something(option):
 @pytest.mark.parametrize(
     "make, words",
     [
-        (lambda: replace(CONFIG, depth=0), "depth.*MLPConfig.*0"),
         (
             lambda: replace(CONFIG, activation="rleu"),
             "activation.*'rleu'.*'relu'",

@@ -242,10 +242,8 @@ def test_a_convolution_sees_as_far_as_it_says():
     "wrong, words",
     [
         (lambda: LSTMConfig(**SMALL, bidirectional=True), "bidirectional.*classifiers"),
-        (lambda: GRUConfig(**SMALL | {"dim": 5}, classes=2, bidirectional=True), "even.*dim=5.*6"),
+        (lambda: GRUConfig(**SMALL | {"dim": 5}, classes=2, bidirectional=True), "dim.*even.*5.*6"),
         (lambda: ConvConfig(**SMALL, classes=2, kernel=4), "kernel.*odd.*4"),
-        (lambda: ConvConfig(**SMALL, kernel=0), "kernel.*0"),
-        (lambda: LSTMConfig(**SMALL, dropout=1.0), "dropout.*1.0"),
         (lambda: Recurrent("rnn", 2, 2), "lstm, gru.*'rnn'"),
         (lambda: Recurrent("gru", 2, 0), "hidden=0"),
         (lambda: GatedConv(4, 2, causal=False), "kernel.*odd.*2"),

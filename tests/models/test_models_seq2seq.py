@@ -199,14 +199,14 @@ def test_a_row_without_a_source_is_no_nan():
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        (lambda: LSTMSeq2SeqConfig(vocab=5, dim=5), "even.*dim=5.*6"),
+        (lambda: LSTMSeq2SeqConfig(vocab=5, dim=5), "dim.*even.*5.*6"),
         (lambda: LSTMSeq2SeqConfig(vocab=5, score="additive", feed=True), "feed.*additive.*context"),
         (lambda: GRUSeq2SeqConfig(vocab=5, score="none", feed=True), "feed.*none"),
         (lambda: GRUSeq2SeqConfig(vocab=5, score="concat"), "score.*dot, general, additive, none.*concat"),
         (lambda: GRUSeq2SeqConfig(vocab=5, depth=2, decoder_depth=1), "depth=2.*decoder_depth=1"),
         (lambda: EncoderDecoderConfig(vocab=5, source_vocab=6), "source_vocab=6.*vocab=5.*shared=False"),
-        (lambda: EncoderDecoderConfig(vocab=5, dim=6, heads=4), "dim=6.*heads=4"),
-        (lambda: EncoderDecoderConfig(vocab=5, heads=4, kv_heads=3), "kv_heads=3"),
+        (lambda: EncoderDecoderConfig(vocab=5, dim=6, heads=4), "dim.*heads=4.*6"),
+        (lambda: EncoderDecoderConfig(vocab=5, heads=4, kv_heads=3), "kv_heads.*heads=4.*3"),
         (lambda: ConvSeq2SeqConfig(vocab=5, kernel=2), "kernel.*odd.*2"),
         (lambda: ConvSeq2SeqConfig(vocab=5, softcap=0.0), "softcap.*0.0"),
         (lambda: made(LSTMSeq2Seq)(SOURCE, TARGET[:2]), "target.*b=3|target.*3"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import registry
-from regard.models.checks import build_seeded
+from regard.models.sample_inputs import build_seeded
 from regard.models.series import TransformerSeries, TransformerSeriesConfig
 from regard.symmetry.check import check
 

@@ -187,9 +187,8 @@ def test_what_the_seeds_look_at_is_recorded():
     [
         (
             lambda: SetTransformerConfig(heads=3, **SIZES),
-            "hidden.*heads.*hidden=16.*heads=3",
+            "hidden.*heads=3.*16",
         ),
-        (lambda: SetTransformerConfig(after=-1, **SIZES), "after.*whole number, 0.*more.*-1"),
         (
             lambda: DeepSetsConfig(pool="median", **SIZES),
             "pool.*'median'",
@@ -200,7 +199,7 @@ def test_what_the_seeds_look_at_is_recorded():
         ),
         (
             lambda: DeepSetsConfig(usual=0, **SIZES),
-            "usual.*DeepSetsConfig.*0",
+            "usual.*0",
         ),
         (lambda: DeepSetsConfig(pool=None, **SIZES), "pool.*sum.*None"),
         (

@@ -344,7 +344,7 @@ def test_the_cache_drops_what_was_used_longest_ago(tmp_path, monkeypatch):
         save_random("LlamaForCausalLM", sizes, tmp_path / f"m{i}", seed=i)
     first = open_run(tmp_path / "m0")
     size = first.model_file.stat().st_size
-    monkeypatch.setattr("regard.targets.imported.MOST_BYTES", int(2.5 * size))
+    monkeypatch.setattr("regard.data.cache.MOST_BYTES", int(2.5 * size))
     os.utime(open_run(tmp_path / "m1").path / "config.json", (1, 1))
     os.utime(first.path / "config.json", (0, 0))
     open_run(tmp_path / "m0")  # it was used now

@@ -14,7 +14,7 @@ from regard.runs.run import Run
 from regard.training.checkpoint import Checkpoints
 from tests.damage import WAYS, each_way, flipped, some_bits
 
-PUBLISHED = ["model.safetensors", "config.json", "tokenizer.json", "checksums.json", "environment.json"]
+PUBLISHED = ["model.safetensors", "config.json", "tokenizer.json", "manifest.json", "environment.json"]
 STATE = ["latest.json", "9/model.safetensors", "9/optimiser.safetensors", "9/state.json"]
 FLIPS = 60
 
@@ -171,7 +171,7 @@ def test_verify_names_what_is_damaged_and_repair_restores_it(made, run, name):
         assert any(name.startswith(each.file) for each in bad), found.format()
         again = verify(run, repair=True)
         assert again.done
-        if name != "checksums.json":  # which copies prove only in part
+        if name != "manifest.json":  # which copies prove only in part
             assert again.whole, again.format()
         assert resumed(run)[0] == (6 if name.startswith("state/9") else 9)
     config, _, logits = use(run)
@@ -186,13 +186,12 @@ def test_the_file_of_another_run_is_refused(run, made, tmp_path):
     tensors = files.read_tensors(run / "model.safetensors")
     files.write_tensors(run / "model.safetensors", {name: 2 * tensor for name, tensor in tensors.items()})
     refused(run, "model.safetensors")
-    assert not verify(run).whole
-    assert verify(run, accept=True).whole
-    assert use(run)[2] != use(made)[2]
+    assert not verify(run).whole and verify(run, repair=True).whole
+    assert use(run)[2] == use(made)[2]
 
 
 def test_a_file_that_a_training_replaces_meanwhile_is_no_damage(run, monkeypatch):
-    """The checksums were read, then the training published new weights: the reader looks again."""
+    """The manifest was read, then the training published new weights: the reader looks again."""
     opened, data = Run.open(run), (run / "model.safetensors").read_bytes()
     whole, published = files.checksum, []
 
@@ -209,7 +208,7 @@ def test_a_file_that_a_training_replaces_meanwhile_is_no_damage(run, monkeypatch
     assert published and (run / "model.safetensors").read_bytes() != data
 
 
-def test_weights_that_are_no_numbers_are_refused_even_when_accepted(run):
+def test_weights_that_are_no_numbers_are_refused_even_when_published(run):
     tensors = files.read_tensors(run / "model.safetensors")
     first = next(iter(tensors))
     for value in (float("nan"), float("inf")):

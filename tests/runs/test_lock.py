@@ -2,10 +2,9 @@
 
 import errno
 import os
-import sys
+import socket
 import threading
 import time
-import types
 
 import pytest
 import torch
@@ -13,14 +12,18 @@ import torch
 from regard.api.start import new_run
 from regard.runs.lock import FILE, OWNER, exclusive_lock
 from regard.runs.run import Run
-from regard.training.checkpoint import Checkpoints
+from regard.training.checkpoint import Checkpoints, write_files
 
-ROUNDS, STARTS = {"fcntl": 8}, 4  # of other ways of locking: 2 rounds
+ROUNDS, STARTS = {"locks": 8}, 4  # of other ways of locking: 2 rounds
 
 
 @pytest.fixture(autouse=True)
 def no_sync(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def write_weights(folder):
+    write_files(folder, {"model": {"w": torch.zeros(2)}})
 
 
 def start(path, ready, go, fails=False):
@@ -35,12 +38,12 @@ def start(path, ready, go, fails=False):
             if fails:
                 raise KeyboardInterrupt
             run.append([{"step": 1, "event": "step"}])
-            made = Checkpoints(run.state).save(1, {"model": {"w": torch.zeros(2)}}, {"step": 1})
+            made = Checkpoints(run.state).save(1, write_weights, {"step": 1})
             run.publish(made.weights())
         code = 0
     except (FileExistsError, ValueError) as error:
         # the last: another start is just being taken away
-        words = ("holds a run already", "another process is training", "trains in", "is not empty")
+        words = ("holds a run already", "is training in", "is not empty")
         code = 3 if any(each in str(error) for each in words) else 5
     except KeyboardInterrupt:
         code = 4
@@ -66,42 +69,24 @@ def start_together(path, fails=()):
     return codes
 
 
-def without_locks(monkeypatch):
-    """A system that has neither of the two modules."""
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    monkeypatch.setitem(sys.modules, "msvcrt", None)
-
-
-def refusing_locks(monkeypatch):
+def no_locks(number):
     """A file system that has no locks, as some that are mounted over a network."""
-    import fcntl
 
-    def refuse(*what):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    def patch(monkeypatch):
+        import fcntl
 
-    monkeypatch.setattr(fcntl, "lockf", refuse)
+        def refuse(*what):
+            raise OSError(number, os.strerror(number))
 
+        monkeypatch.setattr(fcntl, "flock", refuse)
 
-def windows_locks(monkeypatch):
-    """The locks of Windows, made of those here."""
-    import fcntl
-
-    def locking(handle, mode, count):
-        assert (mode, count) == (2, 1)
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise PermissionError(errno.EACCES, "Permission denied") from error
-
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    monkeypatch.setitem(sys.modules, "msvcrt", types.SimpleNamespace(locking=locking, LK_NBLCK=2))
+    return patch
 
 
 HOW = {
-    "fcntl": lambda monkeypatch: None,
-    "msvcrt": windows_locks,
-    "none": without_locks,
-    "refused": refusing_locks,
+    "locks": lambda monkeypatch: None,
+    "refused": no_locks(errno.ENOLCK),
+    "missing": no_locks(errno.ENOSYS),
 }
 
 
@@ -171,7 +156,7 @@ def train_then_fail(path, gone):
 
 def test_a_trained_run_is_never_discarded(tmp_path):
     """Not even one whose config.json is gone by then."""
-    for gone in (None, "config.json", "checksums.json"):
+    for gone in (None, "config.json", "manifest.json"):
         path = tmp_path / str(gone)
         with pytest.raises(ZeroDivisionError):
             train_then_fail(path, gone)
@@ -193,7 +178,10 @@ def test_who_holds_the_lock_may_ask_again_and_another_thread_may_not(tmp_path):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert len(said) == 1 and f"another process is training in {tmp_path}" in said[0]
+    assert (
+        len(said) == 1
+        and f"process {os.getpid()} on {socket.gethostname()} is training in {tmp_path}" in said[0]
+    )
     other()
     assert said[1] == "mine, too"
 
@@ -206,15 +194,47 @@ def test_a_lock_of_a_folder_that_was_made_anew_is_no_longer_ours(tmp_path):
         assert not lock.is_ours()
 
 
-def test_where_nothing_can_be_locked_a_process_that_was_killed_is_named(tmp_path, monkeypatch):
-    without_locks(monkeypatch)
+def lock_and_die(folder):
+    process = os.fork()
+    if process == 0:
+        with exclusive_lock(folder):
+            os._exit(0)  # as if it was killed
+    os.waitpid(process, 0)
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+@pytest.mark.parametrize("how", HOW)
+def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path, monkeypatch, how):
+    HOW[how](monkeypatch)
+    lock_and_die(tmp_path / "state")
+    with exclusive_lock(tmp_path / "state") as lock:
+        assert lock.is_ours()
+    assert not (tmp_path / "state" / OWNER).exists()
+
+
+def test_a_child_that_outlives_its_parent_holds_no_lock(tmp_path):
+    """As a worker of a training that was killed."""
+    (told, ready), (gate, go) = os.pipe(), os.pipe()
     process = os.fork()
     if process == 0:
         with exclusive_lock(tmp_path / "state"):
-            os._exit(0)  # as if it was killed
+            if os.fork() == 0:
+                os.write(ready, b".")
+                os.read(gate, 1)
+            os._exit(0)
     os.waitpid(process, 0)
+    os.read(told, 1)
+    with exclusive_lock(tmp_path / "state"):
+        pass
+    os.write(go, b".")
+
+
+def test_where_nothing_can_be_locked_who_left_it_on_another_machine_is_named(tmp_path, monkeypatch):
+    no_locks(errno.ENOLCK)(monkeypatch)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / OWNER).write_text("17\nelsewhere\n")
     with (
-        pytest.raises(ValueError, match=f"process {process} on .*delete .*{OWNER}"),
+        pytest.raises(ValueError, match=f"process 17 on elsewhere is training .*delete .*{OWNER}"),
         exclusive_lock(tmp_path / "state"),
     ):
         pass

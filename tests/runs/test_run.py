@@ -58,10 +58,9 @@ def test_there_and_back(run):
     [
         (
             {"format": None},
-            "was made by regard 0.1.0, format of before formats were counted, and this version reads format 2",
+            "was made by regard 0.1.0, format of before formats were counted, and this version reads format 3",
         ),
-        ({"format": 3}, "format 3, and this version reads format 2; train it again"),
-        ({"format": 1}, "in format 1, which has no checksums; take its files as they are with: "),
+        ({"format": 2}, "format 2, and this version reads format 3; train it again"),
         ({"knid": "line"}, "has a key 'knid' that this version does not know; did you mean 'kind'?"),
         ({"regard": None}, "is not a run of regard: its config.json"),
     ],
@@ -291,20 +290,13 @@ def test_a_module_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"steps": 0}, "steps of TrainConfig must be a number above zero, got 0"),
-        ({"minutes": -1.0}, "minutes of TrainConfig must be a number above zero"),
         ({"minutes": None}, "give minutes or steps"),
-        ({"decay": 1.5}, "decay must be from 0 to 1, got 1.5"),
         ({"decay": 0.95}, "decay must be at most 0.9 with a budget in minutes"),
-        ({"warmup": -1}, "warmup must be at least 0, got -1"),
-        ({"average": 1.0}, "average must be at least 0 and below 1, got 1.0"),
-        ({"momentum": -0.1}, "momentum must be at least 0 and below 1, got -0.1"),
         ({"optimiser": "adamw", "adam_lr": 0.1}, "adam_lr goes with muon, got optimiser='adamw'; give lr"),
         (
             {"optimiser": "adamw", "momentum": 0.9},
             "momentum goes with muon or sgd, got optimiser='adamw'; leave it out",
         ),
-        ({"batch": 0}, "batch of TrainConfig must be a number above zero"),
     ],
 )
 def test_options_that_cannot_be(options, words):

@@ -5,11 +5,11 @@ import json
 
 import torch
 
+from regard.data.characters import Bytes
 from regard.data.chat_template import PLAIN
-from regard.data.tokenizer import Bytes
 from regard.generation.scheduler import Scheduler
 from regard.generation.writer import Writer
-from regard.serving.openai import make_app
+from regard.serving.openai import make_text_app
 from tests.look.asked import HEADERS, PORT, Answer, loop
 
 KEY, NAME, MARK = "the-key-of-this-test", "echo", 2
@@ -50,7 +50,7 @@ def echo_server(**how):
     writer = Writer(None, Bytes(), PLAIN)
     scheduler = Scheduler(Echo(), ids=256, **how)
     scheduler.start()
-    return writer, scheduler, make_app(writer, scheduler, NAME, KEY)
+    return writer, scheduler, make_text_app(writer, scheduler, NAME, KEY)
 
 
 def ask(

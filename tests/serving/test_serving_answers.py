@@ -316,9 +316,9 @@ def test_without_a_template_there_is_no_chat():
     writer, scheduler, _ = echo_server()
     from dataclasses import replace
 
-    from regard.serving.openai import make_app
+    from regard.serving.openai import make_text_app
 
-    app = make_app(replace(writer, template=None), scheduler, NAME, KEY)
+    app = make_text_app(replace(writer, template=None), scheduler, NAME, KEY)
     answer = check_answer(
         ask(app, path=WAYS[1], body={"messages": [{"role": "user", "content": "x"}]}), [400]
     )

@@ -16,15 +16,15 @@ import pytest
 import torch
 
 from regard.cli.main import main
+from regard.data.characters import Bytes
 from regard.data.chat_template import PLAIN
-from regard.data.tokenizer import Bytes
 from regard.generation.generate import generate_texts
 from regard.generation.sampling import Sampling
 from regard.generation.scheduler import Scheduler
 from regard.generation.slots import make_slots
 from regard.generation.writer import Writer
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.serving.http import listen
+from regard.serving.guard import listen
 from regard.serving.openai import make_text_server
 from tests.serving.asking import Echo
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from regard.cli.main import main
-from regard.serving.http import listen
+from regard.serving.guard import listen
 from regard.story import page, server
 from tests.look.asked import TOKEN, ask, check_answer
 

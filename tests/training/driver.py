@@ -171,7 +171,7 @@ def main(folder):
     found = {}
     whole, killed, stopped = folder / "whole", folder / "killed", folder / "stopped"
     found["whole"] = {"codes": [attempt(whole)], **seen(whole)}
-    # checksums.json, environment.json, the copy of config.json, config.json, and all four again once the steps are
+    # manifest.json, environment.json, the copy of config.json, config.json, and all four again once the steps are
     # known; model, optimiser, average, state.json, latest.json of step 3, then what is published
     kills = [
         ("replace", 1),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard import files
-from regard.runs.checksums import Checksums
 from regard.runs.load import load_weights
+from regard.runs.manifest import Entry, Manifest
 from regard.runs.run import Run
 from regard.training.checkpoint import Checkpoints
 from tests.power import Disk, lay_out, torn
@@ -150,10 +150,10 @@ def test_a_run_goes_on_from_moments_of_all_kinds_to_the_same_losses(story, state
 
 
 def name_first(self, contents, *, new=False):
-    """Files first, then their checksums: as nobody should."""
+    """Files first, then their entries: as nobody should."""
     for name, data in contents.items():
         files.write_bytes(self.folder / name, data)
-    fresh = {name: [files.checksum_of(data)] for name, data in contents.items()}
+    fresh = {name: [Entry.of(data)] for name, data in contents.items()}
     self.keep(({} if new else self.read()) | fresh)
 
 
@@ -162,7 +162,7 @@ def name_first(self, contents, *, new=False):
     [
         (files, "_sync", lambda path, mode: None),
         (files, "_sync_folder", lambda folder: None),
-        (Checksums, "write", name_first),
+        (Manifest, "write", name_first),
     ],
 )
 def test_a_planted_mistake_is_seen(tmp_path, monkeypatch, where, name, planted):

@@ -18,9 +18,9 @@ from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError
 from regard.look.views.history import curves
 from regard.look.views.outcome import outcome
+from regard.runs.convergence import advise
 from regard.runs.load import load_weights
 from regard.runs.run import Run
-from regard.runs.trend import advise
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
 from regard.training.progress import Lines
@@ -43,7 +43,7 @@ def test_it_learns_and_says_so(tmp_path):
     assert result.best["loss"] < 1.6 < math.log(VOCAB) and result.best["accuracy"] > 0.5
     assert [step for step, _ in losses(run)] == list(range(1, 61))
     assert set(os.listdir(run.path)) == {
-        "checksums.json",
+        "manifest.json",
         "config.json",
         "environment.json",
         "metrics.jsonl",
@@ -85,6 +85,7 @@ def test_the_same_seed_gives_the_same_losses_whatever_is_watched(tmp_path):
         {"optimiser": "sgd"},
         {"accumulate": 2},
         {"recompute": True},
+        {"save_beside": True, "save_every": 2},
         {"precision": "bfloat16"},
     ],
 )

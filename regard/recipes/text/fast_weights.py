@@ -64,7 +64,7 @@ def _key(run: Run) -> str:
     """What weights these are."""
     if run.source is not None:
         return run.path.name  # in the cache of imports: it has the size and the time of the file
-    return " ".join(run.checksums.read().get(run.model_file.name, ()))
+    return " ".join(each.sha256 for each in run.manifest.read().get(run.model_file.name, ()))
 
 
 def _state_of_gguf(run: Run, weights: str, note: Note) -> dict[str, Tensor | Quantised]:

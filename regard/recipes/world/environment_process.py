@@ -1,32 +1,25 @@
-"""A process that holds environments of gymnasium: python -m regard.recipes.world.environment_process FD.
+"""A process that holds environments of gymnasium: python -m regard.recipes.world.environment_process FD NAME COUNT.
 
-It answers one message after another, each JSON, over the socket whose number it is given: make, reset, step. What
-an environment raises is an answer, too. It ends with the socket, so with the program that started it.
+Over the socket whose number it is given it says what the spaces are, then answers one message after another: reset, step.
+All of it is JSON. What an environment raises is an answer, too. It ends with the socket, so with the program that started it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
+
 from regard.files import json_text
 
-Answer = dict[str, Any]
 
-
-def make(name: str, count: int) -> tuple[list[Any], Answer]:
-    """Environments of this name, and their spaces."""
-    import gymnasium
-
-    environments = [gymnasium.make(name) for _ in range(count)]
-    first = environments[0]
-    spaces = {"observation": first.observation_space, "action": first.action_space}
-    return environments, {key: describe_space(space) for key, space in spaces.items()}
-
-
-def describe_space(space: Any) -> Answer:
+def describe_space(space: Any) -> dict[str, Any]:
     """A space as JSON; of one that is no vector and no choice only its name."""
     from gymnasium import spaces
 
@@ -41,73 +34,66 @@ def describe_space(space: Any) -> Answer:
     return {"kind": type(space).__name__}
 
 
-def answer(environments: list[Any], message: dict[str, Any]) -> list[Any]:
-    """The observations after resets, or what steps gave."""
+def act(environments: list[Any], message: dict[str, Any]) -> list[Any]:
+    """The observations after resets, and what steps gave."""
     found: list[Any] = []
-    if "reset" in message:
-        for number, seed in message["reset"]:
-            observation, _ = environments[number].reset(seed=seed)
-            found.append(plain(observation))
+    for number, seed in message.get("reset", ()):
+        observation, _ = environments[number].reset(seed=seed)
+        found.append(_numbers(observation))
     for number, action in message.get("step", ()):
         environment = environments[number]
-        given = action
         if isinstance(action, list):
-            import numpy as np
-
             space = environment.action_space
-            given = np.asarray(action, dtype=space.dtype).reshape(space.shape)
-        observation, reward, terminated, truncated, _ = environment.step(given)
-        found.append([plain(observation), float(reward), bool(terminated), bool(truncated)])
+            action = np.asarray(action, dtype=space.dtype).reshape(space.shape)
+        observation, reward, terminated, truncated, _ = environment.step(action)
+        found.append([_numbers(observation), float(reward), bool(terminated), bool(truncated)])
     return found
 
 
-def plain(observation: Any) -> list[float]:
-    """An observation as numbers in a row."""
-    import numpy as np
-
-    if np.isscalar(observation) or np.ndim(observation) == 0:
-        return [float(observation)]
-    numbers = np.asarray(observation).reshape(-1)
-    found: list[float] = numbers.tolist() if numbers.dtype.kind in "iuf" else [float(x) for x in numbers]
+def _numbers(observation: Any) -> list[float]:
+    found: list[float] = np.asarray(observation).reshape(-1).tolist()
     return found
 
 
-def to_json(value: Any) -> str:
+def tell(connection: Connection, compute: Callable[[], Any]) -> None:
+    """Say what is computed, or what was raised."""
     try:
-        return json_text(value)
-    except ValueError as error:
-        raise ValueError("an observation or a reward is NaN or infinite") from error
+        said = {"answer": compute()}
+    except Exception as error:  # whatever an environment raises
+        said = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+    try:
+        text = json_text(said)
+    except ValueError:
+        text = json_text({"error": "an observation or a reward is NaN or infinite"})
+    connection.send_bytes(text.encode())
 
 
-def main(number: str) -> None:
+def main(number: str, name: str, count: str) -> None:
     environments: list[Any] = []
+
+    def make() -> dict[str, Any]:
+        import gymnasium
+
+        environments.extend(gymnasium.make(name) for _ in range(int(count)))
+        of = environments[0]
+        return {
+            "observation": describe_space(of.observation_space),
+            "action": describe_space(of.action_space),
+        }
+
     # what an environment prints is not for the output of the program
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with Connection(int(number)) as connection:
+        tell(connection, make)
         while True:
             try:
-                message = read_message(connection)
+                message = json.loads(connection.recv_bytes())
             except EOFError:
                 break
-            try:
-                if "make" in message:
-                    environments, found = make(message["make"], message["count"])
-                    said = json_text({"answer": found})
-                else:
-                    said = to_json({"answer": answer(environments, message)})
-            except Exception as error:  # whatever an environment raises is told to who asked
-                said = json_text({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
-            connection.send_bytes(said.encode())
+            tell(connection, partial(act, environments, message))
     for environment in environments:
         environment.close()
 
 
-def read_message(connection: Connection) -> dict[str, Any]:
-    import json
-
-    found: dict[str, Any] = json.loads(connection.recv_bytes())
-    return found
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -1,4 +1,8 @@
-"""Environments of gymnasium in processes of their own: one that raises or hangs is named, and all are closed."""
+"""Environments of gymnasium in processes of their own: one that raises or hangs is named, and all are closed.
+
+gymnasium has vector environments, too, but they step all or none: an environment whose episode is over would be stepped on.
+benchmarks/results.md has what else was measured.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,12 @@ import importlib.util
 import json
 import math
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from multiprocessing import Pipe
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +28,7 @@ from regard.recipes.world.images import Sight, to_bytes, to_squares
 from regard.recipes.world.spaces import LARGEST, Spaces, read_spaces
 
 PREFIX = "gymnasium:"
+MODULE = "regard.recipes.world.environment_process"
 STARTS = 60.0  # seconds until a process must have made its environments
 # environments that have settings of their own, by their names without a version
 VERSIONS = {"CartPole": "CartPole-v1", "Pendulum": "Pendulum-v1"}
@@ -74,17 +78,14 @@ class Process:
 
     def __init__(self, name: str, count: int, seconds: float) -> None:
         self.name, self.count, self.seconds = name, count, seconds
-        mine, theirs = socket.socketpair()
+        self.connection, theirs = Pipe()
+        # it finds what this program finds: the same regard, and environments of the user's own modules
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         with theirs:
-            self.connection = Connection(mine.detach())
-            command = [sys.executable, "-m", "regard.recipes.world.environment_process", str(theirs.fileno())]
-            # it finds what this program finds: the same regard, and environments of the user's own modules
-            paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-            # a session of its own: Ctrl-C ends the program, which then closes this
             self.process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", MODULE, str(theirs.fileno()), name, str(count)],
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,
+                start_new_session=True,  # Ctrl-C ends the program, which then closes this
                 env={**os.environ, "PYTHONPATH": paths},
             )
 
@@ -119,8 +120,6 @@ class Environments:
 
     def __init__(self, name: str, processes: Sequence[Process], sight: Sight) -> None:
         self.name, self.processes = name, list(processes)
-        for each in self.processes:
-            each.send({"make": name, "count": each.count})
         found = [each.receive(max(STARTS, each.seconds)) for each in self.processes]
         self.spaces: Spaces = read_spaces(found[0], name, sight)
         self.given = found[0]["observation"]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.config import Size, Width, config
 from regard.symmetry.groups import Group, Trivial
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WaveNetConfig:
     """Two linear maps."""
 
-    length: int  # numbers of a wave
-    classes: int
-    hidden: int = 8  # channels inside
+    length: Size  # numbers of a wave
+    classes: Size
+    hidden: Width = 8  # channels inside
 
 
 class WaveNet(nn.Module):

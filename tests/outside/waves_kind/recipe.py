@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.config import Size, config
 from regard.data.labels import sort_labels
 from regard.data.tensor_source import TensorSource
 from regard.look.model_input import ModelInput
@@ -28,24 +29,24 @@ from regard.training.tasks import Classify, Task
 from waves_kind.model import WaveNetConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WavesConfig:
     """Which waves."""
 
     path: str | None = None  # a file with a label and numbers in each line; None: made ones
-    length: int = 8  # numbers of a made wave
+    length: Size = 8  # numbers of a made wave
     loudness: float = 1.0  # what all numbers are multiplied by
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WavesInfo:
     """Waves in figures."""
 
     path: str | None
-    waves: int
-    length: int
+    waves: Size
+    length: Size
     labels: tuple[str, ...]
 
 

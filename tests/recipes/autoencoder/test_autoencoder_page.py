@@ -1,14 +1,14 @@
 """The latent space in a real browser: pointed at, dragged over and stepped through, as a file and with a server behind."""
 
 import re
-import threading
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 
-from regard.look import page, server
+from regard.look import page
+from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, three, watched
 from tests.recipes.autoencoder.latent_pages import (
     CENTRE,
@@ -165,20 +165,10 @@ def served(browser, codes):
     asked = []
     ask = session.ask
     session.ask = lambda question: asked.append(question) or ask(question)
-    with server.listen(None) as listening:
-        token = server.new_token()
-        serving = server.server(session, token)
-        thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-        thread.start()
-        address = server.address_of(listening, token)
-        try:
-            with watched(browser, allowed=address.split("?")[0]) as shown:
-                shown.goto(f"{address}#view=latent")
-                ready(shown)
-                yield shown, asked, session
-        finally:
-            serving.should_exit = True
-            thread.join()
+    with running(session) as address, watched(browser, allowed=address.partition("?")[0]) as shown:
+        shown.goto(f"{address}#view=latent")
+        ready(shown)
+        yield shown, asked, session
 
 
 def test_what_is_pointed_at_is_decoded_at_once(browser):

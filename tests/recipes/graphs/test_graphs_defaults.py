@@ -1,9 +1,12 @@
 """Which defaults graphs get: by the number of labels, the features, and whether neighbours are alike."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from regard.api import train
+from regard.api.start import refine_defaults
 from regard.cli import options
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.dataset import GraphsConfig
@@ -40,7 +43,8 @@ def planted(tmp_path, same, *, words=False, name="graph", **more):
 
 
 def settings_for(path, *words):
-    return options.read_settings(RECIPE, RECIPE.defaults(path), list(words), "regard train graphs")
+    refine = partial(refine_defaults, RECIPE, RECIPE.defaults(path), path)
+    return options.read_settings(RECIPE, refine, list(words), "regard train graphs")
 
 
 @pytest.mark.parametrize("same, layer", [(0.9, "gcn"), (1 / 3, "alone"), (0.0, "conv")])

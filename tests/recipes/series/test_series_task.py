@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_pinball_loss
 
-from regard.models.checks import build_seeded
+from regard.models.sample_inputs import build_seeded
 from regard.models.series import TransformerSeries, TransformerSeriesConfig
 from regard.recipes.series.evaluation import band_measures, evaluate_forecasts, point_measures
 from regard.recipes.series.fit_linear import fit_linear

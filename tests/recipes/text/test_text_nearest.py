@@ -1,6 +1,5 @@
 """Search of texts by the cosine of their vectors: beside `embed`, in requests, and in the browser."""
 
-import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -10,7 +9,7 @@ from safetensors.torch import save
 
 from regard.api.embed import embed
 from regard.api.look import look, open_session
-from regard.data import tokenizer
+from regard.data.characters import Bytes
 from regard.look import pack, server
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
@@ -18,7 +17,7 @@ from regard.recipes.text import run_reader
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.nearest_view import NEAREST
 from regard.runs.run import Run
-from tests.look.asked import TOKEN, check_answer, post
+from tests.look.asked import TOKEN, check_answer, post, running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 
 TEXTS = ["abc abd", "<b>hi</b>", "fed cab", "a bad bee", "dig", "abc abe", "head ache", "cabbage"]
@@ -28,7 +27,7 @@ TEXTS += ["jig", "bad idea", "feed a hen", "ice", "dice"]
 def made_run(path, cls=Encoder, sections=None, **options):
     """A run as training leaves it, without training."""
     torch.manual_seed(0)
-    signs = tokenizer.Bytes()
+    signs = Bytes()
     config = {Encoder: EncoderConfig, Decoder: DecoderConfig}[cls]
     model = cls(config(vocab=signs.size + (cls is Encoder), context=24, dim=16, depth=2, heads=2, **options))
     kind = cls.__name__.lower()
@@ -253,19 +252,10 @@ def test_a_phone_has_room_for_it(browser, written):
 
 @contextmanager
 def served(browser, session):
-    with server.listen(None) as listening:
-        serving = server.server(session, TOKEN)
-        thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            address = server.address_of(listening, TOKEN)
-            with watched(browser, allowed=address.partition("?")[0]) as shown:
-                shown.goto(address)
-                ready(shown)
-                yield shown
-        finally:
-            serving.should_exit = True
-            thread.join()
+    with running(session) as address, watched(browser, allowed=address.partition("?")[0]) as shown:
+        shown.goto(address)
+        ready(shown)
+        yield shown
 
 
 def test_a_served_page_searches(browser, run, file):

@@ -10,8 +10,11 @@ import pytest
 import torch
 
 import regard
+from regard.api.start import refine_defaults
 from regard.data import tokenizer as tokenizers
-from regard.data.tokenizer import Bytes, Words, learn
+from regard.data.characters import Bytes
+from regard.data.learn_tokenizer import learn
+from regard.data.words import Words
 from regard.nn.bag import ROWS, BagOfNGrams
 from regard.nn.gate import ALONE
 from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity
@@ -185,9 +188,9 @@ def test_default_steps_follow_the_size_of_the_table_and_minutes_replace_them(tmp
     large = write(tmp_path / "b.csv", [("some words " * 20, "a"), ("other words", "b")] * 4000)
     settings = RECIPE.defaults(small)
     assert settings.train.steps == 300 and RECIPE.defaults(large).train.steps is None
-    asked = RECIPE.refine_defaults(settings, {"train.minutes": 3.0})
+    asked = refine_defaults(RECIPE, settings, small, {"train.minutes": 3.0})
     assert asked.train.steps is None
-    assert RECIPE.refine_defaults(settings, {"train.seed": 3}) == settings
+    assert refine_defaults(RECIPE, settings, small, {"train.seed": 3}) == settings
 
 
 def test_laws_of_such_a_run_hold(run):

@@ -72,7 +72,7 @@ def test_an_environment_that_nobody_has_drawn_is_named():
         ({"path": "episodes.npz", "images": True}, "episodes.npz is recorded"),
         ({"images": True, "observed": (0,)}, "observed"),
         ({"side": 4}, "8 to 256"),
-        ({"code": 5}, "even"),
+        ({"code": 5}, "multiple of 2"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(options, words):

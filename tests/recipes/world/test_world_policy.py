@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.models.checks import build_seeded
 from regard.models.recurrent_world import GRUWorld, GRUWorldConfig
+from regard.models.sample_inputs import build_seeded
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.imagine import imagine

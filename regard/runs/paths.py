@@ -1,12 +1,10 @@
-"""Default folders of runs and caches."""
+"""Default folders of runs."""
 
 from pathlib import Path
 
-from regard.data.cache_folder import cache_folder as cache_folder
-from regard.runs.checksums import FILE as CHECKSUMS
-from regard.runs.folder_of_runs import FILE as SUMMARY
-from regard.runs.repeats import Repeats
-from regard.runs.run import Run
+from regard.runs.manifest import FILE as MANIFEST
+from regard.runs.run import SUMMARY, Run
+from regard.runs.run_group import Repeats
 
 
 def new_run_path(name: str) -> Path:
@@ -32,7 +30,7 @@ def latest_run_path(recipe: str | None) -> Path:
 
 
 def _holds_a_run(path: Path) -> bool:
-    return Run.exists(path) or (path / CHECKSUMS).exists() or Repeats.exists(path)
+    return Run.exists(path) or (path / MANIFEST).exists() or Repeats.exists(path)
 
 
 def _recipe_of(path: Path) -> str | None:
@@ -43,7 +41,7 @@ def _recipe_of(path: Path) -> str | None:
 
 def _touched(path: Path) -> int:
     """When a training last wrote to a run, or to one of several in a folder, in nanoseconds."""
-    names = ("config.json", "metrics.jsonl", CHECKSUMS, SUMMARY, "*/metrics.jsonl")
+    names = ("config.json", "metrics.jsonl", MANIFEST, SUMMARY, "*/metrics.jsonl")
     return max(file.stat().st_mtime_ns for name in names for file in path.glob(name))
 
 
