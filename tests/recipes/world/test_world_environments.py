@@ -43,6 +43,8 @@ def is_running(pid):
         ("Raises", "fell over"),
         ("Exits", "code 7"),
         ("Nan", "NaN or infinite"),
+        ("Wordy", "float: 'left'"),
+        ("Vague", "real number, not"),
         ("Hangs", "0.5 seconds"),
         ("Huge", r"observation with -1e\+300"),
         ("Rich", r"reward with 1e\+30"),
