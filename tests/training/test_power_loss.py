@@ -66,7 +66,7 @@ def different(moments):
     for words, by_manner, saved in moments:
         for manner in MANNERS:
             state = by_manner[manner]
-            known = {path: b"" if path.endswith(".part") else data for path, data in state.items()}
+            known = {path: b"" if path.endswith((".part", ".lock")) else data for path, data in state.items()}
             key = tuple(sorted(known.items(), key=lambda each: each[0]))
             if (key, saved) not in seen:
                 seen.add((key, saved))
