@@ -33,7 +33,7 @@ from regard.recipes.sets.read_sets import prepare_sets
 from regard.recipes.sets.task import Gaussians
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from regard.symmetry.actions import Fixed, OnVectors
 from regard.symmetry.groups import Rotations
 from regard.symmetry.symmetrize import Sampled
@@ -99,7 +99,7 @@ def trained(
         if judged is not None:
             seed = recipe.train.seed
             source = JudgedBy(source, prepare_sets(judged, seed=seed).source(recipe.train.batch, seed))
-        run = Run.create(
+        run = create_run(
             Path(folder) / "run",
             {"recipe": "sets", "kind": job.kind, "model": job.model, "train": recipe.train},
         )

@@ -1,27 +1,21 @@
-"""How a run begins: settings, the body of an earlier run, and a folder that is gone again if the start
-fails."""
+"""How a run begins: settings, and the body of an earlier run."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from regard import config as configs
-from regard import files, registry
+from regard import registry
 from regard.errors import RegardError
 from regard.recipes.base import LentBody, Recipe, recipe_of
 from regard.recipes.settings import Settings, with_budget
 from regard.runs.load import load_model
-from regard.runs.lock import NAMES as LOCKS
-from regard.runs.lock import exclusive_lock
-from regard.runs.run import WRITTEN, Run, check_free
+from regard.runs.run import Run
 
 LORA = ("lora_down", "lora_up")
 
@@ -165,70 +159,3 @@ def copy_weights(model: nn.Module, start: Run, kind: str | None = None) -> None:
 def _may_be_new(name: str) -> bool:
     """A head, or a small map beside one that is there."""
     return name.startswith(("head.", "pool.", "bag.", "gate.")) or name.endswith(LORA)
-
-
-# ── a start that fails
-
-
-@contextmanager
-def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
-    """A new run, with its lock. If what follows fails before a step is done, the folder is gone again, and
-    its name free.
-
-    Only the process that holds the lock makes a run, and only that process takes it away. Of two that start
-    in one folder at once, the other one gets an error and touches nothing.
-    """
-    path = Path(path)
-    check_free(path)
-    made = make_run_folder(path)
-    with exclusive_lock(path / "state") as lock:
-        check_free(path)  # another process may have been sooner
-        try:
-            run = Run.create(path, sections)
-            yield run
-        except BaseException:
-            if lock.is_ours() and not _was_trained(path):
-                discard_start(path, made)
-            raise
-
-
-def make_run_folder(path: Path) -> list[Path]:
-    try:
-        return files.make_folder(path, parents=True)
-    except OSError as error:
-        words = f"cannot make the folder {path}: {error.strerror}; choose another with --out"
-        raise files.say_again(error, words) from error
-
-
-def _was_trained(path: Path) -> bool:
-    """Is a step done, or anything saved? If that is unclear, yes. (config.json may be gone by now.)"""
-    if (path / "model.safetensors").exists() or (path / "state" / "latest.json").exists():
-        return True
-    try:
-        return b'"event": "step"' in (path / "metrics.jsonl").read_bytes()
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-
-
-def discard_start(path: Path, made: list[Path]) -> None:
-    """Remove the files of a failed start, and the folders made for it, unless they hold something else.
-
-    The lock goes last: who finds no lock makes a run of their own here.
-    """
-    state = path / "state"
-    with suppress(OSError):
-        for name in WRITTEN:
-            (path / name).unlink(missing_ok=True)
-        files.sweep(path, WRITTEN)
-        shutil.rmtree(path / "tensorboard", ignore_errors=True)
-        for each in state.iterdir():
-            if each.is_dir():
-                shutil.rmtree(each, ignore_errors=True)
-            elif each.name not in LOCKS:
-                each.unlink()
-        for name in LOCKS:
-            (state / name).unlink(missing_ok=True)
-        for folder in (state, *made):
-            folder.rmdir()

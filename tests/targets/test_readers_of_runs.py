@@ -19,7 +19,7 @@ from regard.recipes.job import DataContext
 from regard.recipes.sets.dataset import SetsConfig
 from regard.recipes.sets.defaults import KINDS
 from regard.recipes.sets.recipe import RECIPE as SETS
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from regard.targets.open import open_target
 from regard.training.config import TrainConfig
 
@@ -39,7 +39,7 @@ def run(tmp_path, monkeypatch):
         settings = RECIPES[type(model)](data=data, model=model, train=TrainConfig(batch=4))
         job = recipe.prepare(settings, DataContext(cache=tmp_path))
         sections = {"model": job.model, "data": data, "train": settings.train, "corpus": job.info}
-        made = Run.create(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
+        made = create_run(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
         network = job.build()
         made.publish(save(network.state_dict()))
         return network, job.info, open_target(made.path).reader
