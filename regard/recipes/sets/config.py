@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from regard.config import Length, Size, config
+from regard.data.dialect import TableConfig
 from regard.errors import RegardError
 from regard.recipes.sets.made_sets import Turn
 from regard.recipes.supervised import SupervisedConfig
@@ -14,7 +15,7 @@ Missing = Literal["refuse", "drop", "fill"]
 
 
 @config
-class SetsConfig(SupervisedConfig):
+class SetsConfig(TableConfig, SupervisedConfig):
     """Which sets to read, and how."""
 
     unit: ClassVar[str] = "sets"
