@@ -252,12 +252,10 @@ def test_a_phone_has_room_for_it(browser, written):
 
 @contextmanager
 def served(browser, session):
-    with running(server.server(session, TOKEN)) as port:
-        address = f"http://127.0.0.1:{port}/?token={TOKEN}"
-        with watched(browser, allowed=address.partition("?")[0]) as shown:
-            shown.goto(address)
-            ready(shown)
-            yield shown
+    with running(session) as address, watched(browser, allowed=address.partition("?")[0]) as shown:
+        shown.goto(address)
+        ready(shown)
+        yield shown
 
 
 def test_a_served_page_searches(browser, run, file):
