@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pyarrow  # type: ignore[import-untyped]
@@ -48,15 +47,6 @@ class Words(Tokenizer):
         # of words that differ only in case, the last is in lower case: capitals sort before
         self._folded = {text.casefold(): id for text, id in self._ids.items()}
         self._is_word = np.array([True, *(_is_word(text) for text in self.vocabulary)])
-
-    @classmethod
-    def of_json(cls, data: dict[str, Any]) -> Words | None:
-        """The tokenizer of a tokenizer.json that says just this; None: it says something else."""
-        first, *rest = data["model"].get("vocab") or ("",)
-        if first != cls.sign or rest != sorted({*rest, " "}):
-            return None
-        found = cls(rest)
-        return found if found.to_json() == data else None
 
     @property
     def words(self) -> tuple[str, ...]:
