@@ -9,6 +9,7 @@ set,price,amount,target
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,8 +19,9 @@ import numpy as np
 from regard.data.array import Array
 from regard.data.missing import is_missing, missing_cells
 from regard.data.row_table import Table, read_table
+from regard.data.rows_in_memory import NAME, rows_of
 from regard.errors import RegardError
-from regard.recipes.sets.dataset import Missing
+from regard.recipes.sets.config import Missing
 
 OPTIONS = "choose columns with --data.id, --data.target and --data.columns"
 WAYS = "fill them in, or use --data.missing fill (the median of the column) or drop (without these rows)"
@@ -41,8 +43,18 @@ class LongTable(NamedTuple):
     holes: Mapping[str, int] = {}  # missing cells of each column, to be filled
 
 
+def open_table(data: Any) -> Table:
+    """The table in a file, or in memory: a list of dicts, or a table of pandas."""
+    rows = rows_of(data)
+    if rows is None:
+        return read_table(os.fspath(data))
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
+    cells = [[row.get(name) for name in names] for row in rows]
+    return Table(NAME, names, cells, list(range(1, len(rows) + 1)))
+
+
 def read_long(
-    path: str,
+    data: Any,
     identity: str = "set",
     target: str | None = "target",
     columns: Sequence[str] | None = None,
@@ -58,9 +70,9 @@ def read_long(
     lenient: a cell that is no number is told of its row in `wrong`, and is no error.
     trained: for a model that knows its columns already, which an error then names.
     """
-    table = read_table(path)
+    table = open_table(data)
     if not table.rows:
-        raise RegardError(f"{path} has no rows; give one row for each element of each set")
+        raise RegardError(f"{table.path} has no rows; give one row for each element of each set")
     used = _choose_columns(table, identity, target, columns, never, trained=trained or target is None)
     places = [table.names.index(name) for name in used]
     points, holes, wrong = _read_numbers(table, places, "" if columns else " with --data.columns")
