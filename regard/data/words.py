@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
-import pyarrow  # type: ignore[import-untyped]
 from tokenizers import Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Inner
 
@@ -93,8 +93,10 @@ def find_borders(text: str) -> Array:
     return np.append(np.flatnonzero(begins), len(kind))
 
 
-def cut(text: str, borders: Array) -> pyarrow.StringArray:
-    """The parts of a text between borders, without a copy of each."""
+def cut(text: str, borders: Array) -> Any:
+    """The parts of a text between borders as an array of Arrow, without a copy of each."""
+    import pyarrow  # type: ignore[import-untyped]  # here: it takes a while
+
     data = text.encode("utf-8")
     if len(data) > len(text):
         first = (np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80  # of the bytes of a character
