@@ -29,7 +29,7 @@ from regard.data.columns import read_columns
 from regard.data.image_arrays import read_npz
 from regard.data.meshes import read_mesh
 from regard.data.point_clouds import read_cloud
-from regard.data.tables import read_table
+from regard.data.row_table import read_table
 from regard.errors import RegardError
 from regard.look.reader import at_path
 from regard.recipes.graphs.files import read_graphs

@@ -16,6 +16,7 @@ from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.reader import find_ending
+from regard.recipes.describe import singular
 from regard.recipes.evidence import Evidence
 from regard.recipes.example import Example, Examples
 from regard.recipes.job import ShownExample
@@ -189,7 +190,7 @@ class Processor(ABC, Generic[C, F]):
             more = " …" * (len(examples) > 3)
             unit = self.config.unit
             raise RegardError(
-                f"there is no file and no {unit.removesuffix('s')} {name!r} in {examples.what}; {unit} are called "
+                f"there is no file and no {singular(unit)} {name!r} in {examples.what}; {unit} are called "
                 f"{some}{more}"
             )
         return found

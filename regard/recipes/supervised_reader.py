@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from regard.look.model_input import ModelInput, unlabelled_input
 from regard.look.reader import GONE, Reader, at_path
 from regard.recipes.example import Example, Examples
-from regard.runs.figures import say_percent
-from regard.runs.outcome import first_example
+from regard.runs.number_format import say_percent
+from regard.runs.report_examples import first_example
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 

@@ -16,13 +16,13 @@ from safetensors.torch import save
 from regard import files, registry
 from regard.config import to_dict
 from regard.data.cache import drop_unused, make_private
+from regard.data.cache_folder import cache_folder
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
 from regard.data.tokenizer import FRAMED, from_json
 from regard.errors import RegardError
 from regard.pretrained.open import is_foreign, read_pretrained
 from regard.pretrained.weights import Pretrained
 from regard.recipes.base import get_recipe
-from regard.runs.locations import cache_folder
 from regard.runs.run import Run, check_free
 
 Place = str | os.PathLike[str]

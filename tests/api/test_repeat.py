@@ -14,10 +14,10 @@ import regard
 from regard.api import finish, train
 from regard.cli.main import main
 from regard.errors import RegardError
-from regard.runs.figures import say_percent
-from regard.runs.locations import latest_run_path
-from regard.runs.repeats import Repeats, say_spread, spread
+from regard.runs.number_format import say_percent
+from regard.runs.paths import latest_run_path
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats, say_spread, spread
 from regard.training.progress import Observer
 from tests.recipes.tiny_data import KINDS
 

@@ -36,7 +36,8 @@ class MeshReader(Reader):
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> MeshInput:
         points, faces = str(self.roles.nodes), str(self.roles.edges)
-        inputs, notes = dict(self.inputs), ()
+        inputs = dict(self.inputs)
+        notes: tuple[str, ...] = ()
         name = given if isinstance(given, str) else None
         if given is not None:
             if name is not None and not Path(name).exists():

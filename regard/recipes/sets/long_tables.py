@@ -18,8 +18,8 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.missing import is_missing, missing_cells
+from regard.data.row_table import Table, read_table
 from regard.data.rows_in_memory import NAME, rows_of
-from regard.data.tables import Table, read_table
 from regard.errors import RegardError
 from regard.recipes.sets.config import Missing
 

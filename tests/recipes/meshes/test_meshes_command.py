@@ -175,7 +175,7 @@ def test_a_number_for_each_mesh_from_a_table(solids, tmp_path):
     assert "loss" in regard.evaluate(run.path).measures
     model = load_model(run)
     assert "scalings" not in str(model.symmetry)
-    with pytest.raises(ValueError, match=r"has no column 'kilos'; it has file, grams"):
+    with pytest.raises(ValueError, match="has no column 'kilos'"):
         trained(out="a", data=solids, **options | {"data__target": "kilos"})
     (tmp_path / "sizes.csv").write_text("file,grams\nbox/0.off,1.5\n")
     with pytest.raises(ValueError, match=r"no target for box/1.off"):
