@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from regard.config import check_positive
+from regard.data.dialect import TableConfig
 from regard.errors import RegardError, did_you_mean
 from regard.recipes.supervised import SupervisedConfig
 
@@ -13,7 +14,7 @@ Made = Literal["shapes", "screws", "roundness"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeshesConfig(SupervisedConfig):
+class MeshesConfig(TableConfig, SupervisedConfig):
     """Which meshes to read, and how."""
 
     unit: ClassVar[str] = "meshes"

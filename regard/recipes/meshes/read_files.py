@@ -112,7 +112,7 @@ def class_of(file: ClassFile, folder: str) -> str:
 
 def _targets_of(files: Sequence[ClassFile], folder: str, config: MeshesConfig) -> list[str]:
     """The target of each file, from the table."""
-    table = read_table(str(config.targets))
+    table = read_table(str(config.targets), config)
     advice = f"a table of targets has a column '{FILE}' and one to predict, named with --data.target"
     names, cells = table.texts(FILE, advice), table.texts(config.target, advice)
     known = dict(zip(names, cells, strict=True))

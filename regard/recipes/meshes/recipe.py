@@ -54,7 +54,9 @@ class MeshesRecipe(Recipe):
         controls=(FILE,),
     )
 
-    def data_section(self, data: Any) -> MeshesConfig:
+    def data_section(
+        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> MeshesConfig:
         return data_section(data)
 
     def choose_defaults(self, data: MeshesConfig, examples: Examples | None, kind: str | None) -> Settings:
