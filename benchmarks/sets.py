@@ -353,7 +353,7 @@ def solids(arguments: argparse.Namespace) -> None:
         "one thread. "
         f"**{reached:.1%}** of 2,048 new clouds of 1,024 points are named rightly. By number of points (512 clouds each):\n\n"
         + table(["points", "accuracy"], rows)
-        + "\n\nTurned and not, 1,024 points; and what an average over random turns (`symmetry.linear.symmetrize.Sampled`, 256 points) "
+        + "\n\nTurned and not, 1,024 points; and what an average over random turns (`symmetrize.Sampled`, 256 points) "
         "makes of it:\n\n"
     )
     more = [

@@ -17,6 +17,7 @@ from regard.symmetry.model_under_test import CannotTell, Subject
 from regard.symmetry.roles import Inputs
 
 WORK = 2e10  # multiplications that trying every cut may take
+CACHE_WORK = 4e10  # and going through all tokens one by one, beyond the shorter length
 
 
 class Causality(Law):
@@ -93,10 +94,6 @@ CAUSALITY = Causality()
 
 
 # ── step by step with a cache gives what all at once gives
-
-CACHE_WORK = (
-    4e10  # multiplications that going through all tokens one by one may take, beyond the shorter length
-)
 
 
 class Cache(Law):

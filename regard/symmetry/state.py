@@ -17,6 +17,24 @@ from torch.overrides import TorchFunctionMode
 
 DEEPEST = 5  # containers in containers, objects in objects that are looked into
 CONTAINERS = (list, dict, set, deque)
+WIDER = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+    "torch.FloatTensor": "torch.DoubleTensor",
+    "torch.HalfTensor": "torch.DoubleTensor",
+    "torch.BFloat16Tensor": "torch.DoubleTensor",
+    torch.FloatTensor: torch.DoubleTensor,
+    torch.HalfTensor: torch.DoubleTensor,
+    torch.BFloat16Tensor: torch.DoubleTensor,
+}
+CASTS = {
+    Tensor.float: Tensor.double,
+    Tensor.half: Tensor.double,
+    Tensor.bfloat16: Tensor.double,
+    getattr(Tensor, "cfloat"): getattr(Tensor, "cdouble"),  # noqa: B009  (not in the stubs)
+}
 
 
 class Snapshot:
@@ -148,25 +166,6 @@ def _asleep(parameter: Tensor) -> bool:
 # Many models cast to float32 or less on their way (norms, rotations, softmax), whatever dtype they have. In a copy
 # whose rounding is to be a billion times smaller, such a cast would bring the rounding back. Complex numbers stay
 # complex.
-
-WIDER = {
-    torch.float32: torch.float64,
-    torch.float16: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.complex64: torch.complex128,
-    "torch.FloatTensor": "torch.DoubleTensor",
-    "torch.HalfTensor": "torch.DoubleTensor",
-    "torch.BFloat16Tensor": "torch.DoubleTensor",
-    torch.FloatTensor: torch.DoubleTensor,
-    torch.HalfTensor: torch.DoubleTensor,
-    torch.BFloat16Tensor: torch.DoubleTensor,
-}
-CASTS = {
-    Tensor.float: Tensor.double,
-    Tensor.half: Tensor.double,
-    Tensor.bfloat16: Tensor.double,
-    getattr(Tensor, "cfloat"): getattr(Tensor, "cdouble"),  # noqa: B009  (not in the stubs)
-}
 
 
 def cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:

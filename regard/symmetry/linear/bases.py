@@ -28,6 +28,7 @@ from regard.symmetry.linear.basis import Basis, Layout, Size, as_sizes
 
 MOST_PAIRS = 2**24  # of an output and an input, in a search for orbits
 MOST_UNKNOWNS = 1_600  # entries of W, in a search for a null space
+MOST_AXES = 8  # Bell(8) = 4,140 maps
 
 
 def basis(group: Group, into: Action, out: Action, size: Size) -> Basis:
@@ -280,7 +281,6 @@ def _invertible(matrices: Sequence[Tensor]) -> int:
 # no trouble.
 
 Partition = tuple[int, ...]  # the part of each axis, numbered as they first come: (0, 1, 0) is {0 2}{1}
-MOST_AXES = 8  # Bell(8) = 4,140 maps
 
 
 class Diagrams(Basis):

@@ -13,6 +13,8 @@ from regard.errors import RegardError
 from regard.symmetry.actions import Action
 from regard.symmetry.elements import Element
 
+MOST_ENTRIES = 2**26
+
 
 class Basis(nn.Module):
     """Linear maps from n_in numbers to n_out, of which every one that commutes with a group is a weighted
@@ -62,9 +64,6 @@ class Basis(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self)} maps from {self.n_in} to {self.n_out} numbers, by {self.how}"
-
-
-MOST_ENTRIES = 2**26
 
 
 # ── which axis of a tensor is what
