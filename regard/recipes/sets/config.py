@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from regard.config import check_positive
+from regard.data.dialect import TableConfig
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.made_sets import Turn
 from regard.recipes.supervised import SupervisedConfig
@@ -15,7 +16,7 @@ Missing = Literal["refuse", "drop", "fill"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetsConfig(SupervisedConfig):
+class SetsConfig(TableConfig, SupervisedConfig):
     """Which sets to read, and how."""
 
     unit: ClassVar[str] = "sets"

@@ -16,10 +16,9 @@ from regard.config import check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, generator
 from regard.data.point_clouds import find_clouds
-from regard.data.rows_in_memory import rows_of
 from regard.data.splits import TEST
 from regard.data.surface import random_turns
-from regard.data.table_rows import looks_like_table
+from regard.data.tables import is_table
 from regard.data.targets import find_scale
 from regard.errors import RegardError, nearest
 from regard.look.model_input import ModelInput, Tokens
@@ -40,7 +39,6 @@ from regard.recipes.sets.read_clouds import CLOUD_POINTS, check_file, clouds_of,
 from regard.recipes.sets.read_made import draw_one, read_made, usual_sets
 from regard.recipes.sets.read_table import read_table
 from regard.recipes.sets.solids import fit_in_ball
-from regard.recipes.settings import path_of
 
 DIGITS = 6  # of each number of an example that is kept
 READABLE = 50  # elements of a set that a person can look at one by one
@@ -86,11 +84,11 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         each = None if self.fitted is None else self.target is not None and self.target.each is not None
         if isinstance(data, np.ndarray):
             return _in_memory(data)
-        if data is not None and rows_of(data) is not None:
-            return self._read_table(data, want, each)
         if data is None:
             return read_made(self.config)
-        path = str(path_of(data, "sets"))
+        if not isinstance(data, str | os.PathLike):
+            return self._read_table(data, want, each)
+        path = os.fspath(data)
         if want == "learn":
             return self._read_new(os.path.expanduser(path), path)
         if self.fitted.form == "table":
@@ -115,7 +113,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
             found = read_clouds(path, "learn")
             self._check_turn(found)
             return found
-        if not looks_like_table(path):
+        if not is_table(path):
             raise RegardError(
                 f"sets must be a folder of point clouds or a table (.csv, .tsv, .parquet, .jsonl), got {given}"
             )

@@ -383,5 +383,5 @@ def test_what_cannot_be_trained(options, words):
 
 
 def test_data_that_is_no_path():
-    with pytest.raises(ValueError, match="recipe sets.*Tensor.*data"):
+    with pytest.raises(ValueError, match="Tensor.*table.*path"):
         train.train("sets", data=torch.zeros(3), observers=QUIET)

@@ -1,19 +1,20 @@
 """Sets of files and tables: what is asked is found out, padding changes nothing, and what is wrong is named."""
 
-import sys
-import types
+import csv
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 
 from regard.config import from_dict, to_dict
 from regard.data.batch import IGNORE
 from regard.data.splits import TRAIN
 from regard.models.deep_sets import DeepSets, DeepSetsConfig
 from regard.recipes.sets.config import SetsConfig
-from regard.recipes.sets.long_tables import read_long
 from regard.recipes.sets.processor import SetsFitted, pad_sets
+from regard.recipes.sets.read_table import read_table
 from tests.recipes.sets.prepared import prepared
 
 BASKETS = {f"b{i}": [(1.0 + i % 5, float(k)) for k in range(1 + i % 4)] for i in range(40)}
@@ -35,6 +36,10 @@ def table(tmp_path, target, name="table.csv", mark=","):
     return write(tmp_path, mark.join(["set", "price", "amount", "target"]) + "\n" + body, name)
 
 
+def read(data):
+    return read_table(data, SetsConfig(), "learn", None, each=None)
+
+
 def rows_of(source, steps):
     """Every set that comes, as (things, target), without padding."""
     found = []
@@ -49,13 +54,11 @@ def rows_of(source, steps):
 
 @pytest.mark.parametrize("mark, name", [(",", "t.csv"), (";", "t.csv"), ("\t", "t.tsv")])
 def test_rows_are_gathered_by_set(tmp_path, mark, name):
-    found = read_long(table(tmp_path, lambda name, k: name, name, mark))
-    assert found.names == ("price", "amount") and set(found.sets) == set(BASKETS)
-    for i, each in enumerate(found.sets):
-        part = slice(found.starts[i], found.starts[i + 1])
-        assert sorted(map(tuple, found.points[part].tolist())) == BASKETS[each] and set(
-            found.target[part]
-        ) == {each}
+    found = read(table(tmp_path, lambda name, k: name, name, mark))
+    assert found.about["features"] == ("price", "amount") and len(found) == len(BASKETS)
+    for example in map(found.__getitem__, range(len(found))):
+        assert sorted(map(tuple, example.inputs["x"].tolist())) == BASKETS[example.name]
+        assert example.target == example.name
 
 
 def test_text_is_a_class(tmp_path):
@@ -120,9 +123,9 @@ def test_columns_are_chosen_by_name(tmp_path):
 @pytest.mark.parametrize(
     "text, words, options",
     [
-        ("", "table.csv has no header", {}),
+        ("", "table.csv is empty", {}),
         ("set,x,target\n", "table.csv has no rows", {}),
-        ("set,x,target\n1,2\n", "2.*table.csv.*2.*3 columns", {}),
+        ("set,x,target\n1,2,a\n1,2\n", "3.*table.csv.*2.*3", {}),
         (
             "set,x,target\n1,2,a\n\n1,two,a\n",
             "4.*table.csv.*'two'.*'x'",
@@ -151,7 +154,7 @@ def test_columns_are_chosen_by_name(tmp_path):
             {"asks": "numbers"},
         ),
         ("set,x,target\n1,2,0.5\n", "there is 1 row", {}),
-        ('set,x,target\n1,2,"a\n', "table.csv.*CSV.*2", {}),
+        ('set,x,target\n1,2,"a\n', "2.*table.csv.*CSV", {}),
     ],
 )
 def test_what_is_wrong_with_a_table_is_one_clear_line(tmp_path, text, words, options):
@@ -160,46 +163,36 @@ def test_what_is_wrong_with_a_table_is_one_clear_line(tmp_path, text, words, opt
     assert "\n" not in str(caught.value)
 
 
-def test_parquet_is_read_with_pyarrow_and_missed_in_one_line(tmp_path, monkeypatch):
-    columns = {"set": [7, 7, 8, 9], "x": [1.0, 2.0, None, 3.0], "target": ["a", "a", "b", "b"]}
-    path = write(tmp_path, "PAR1", "table.parquet")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        ValueError, match=r"pyarrow.*reads.*not installed; use pip install 'regard\[tables\]'"
-    ):
-        read_long(path)
-    small = types.SimpleNamespace(num_row_groups=0, num_rows=4, num_columns=3)
-
-    def batches(batch_size):
-        yield types.SimpleNamespace(
-            columns=[types.SimpleNamespace(to_pylist=lambda each=each: each) for each in columns.values()]
-        )
-
-    names = types.SimpleNamespace(names=list(columns))
-    opened = types.SimpleNamespace(metadata=small, schema_arrow=names, iter_batches=batches)
-    reader = types.SimpleNamespace(ParquetFile=lambda file: opened)
-    monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(parquet=reader, ArrowException=OSError))
-    with pytest.raises(ValueError, match="3.*table.parquet.*'x'"):
-        read_long(path)
-    columns["x"][2] = 4.0
-    found = read_long(path)
-    assert (
-        found.sets == ("7", "8", "9")
-        and found.points.tolist() == [[1], [2], [4], [3]]
-        and found.target[2] == "b"
-    )
-
-
 def test_parquet_that_pyarrow_wrote(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    parquet.write_table(
-        arrow.table({"set": [1, 1, 2], "x": [1, 2, 3], "target": ["a", "a", "b"]}), tmp_path / "t.parquet"
-    )
-    assert read_long(str(tmp_path / "t.parquet")).starts.tolist() == [0, 2, 3]
+    columns = {"set": [7, 7, 8, 9], "x": [1.0, 2.0, None, 3.0], "target": ["a", "a", "b", "b"]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="3.*t.parquet.*'x'"):
+        read(tmp_path / "t.parquet")
+    columns["x"][2] = 4.0
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    found = read(tmp_path / "t.parquet")
+    assert [found.names(i) for i in range(3)] == ["7", "8", "9"] and found.target_of(2) == "b"
+    assert found.inputs(0)["x"].tolist() == [[1], [2]]
     with pytest.raises(ValueError, match="Parquet.*cut"):
-        read_long(write(tmp_path, "PAR1", "bad.parquet"))
+        read(write(tmp_path, "PAR1", "bad.parquet"))
+
+
+def test_rows_in_memory_are_read_as_those_of_a_file(tmp_path):
+    path = table(tmp_path, lambda name, k: 10 + int(name[1:]) / 4)
+    with open(path) as file:
+        rows = list(csv.DictReader(file))
+    ours, theirs = read(path), read(rows)
+    assert [ours.inputs(i)["x"].tolist() for i in range(40)] == [
+        theirs.inputs(i)["x"].tolist() for i in range(40)
+    ]
+    assert ours.plain == theirs.plain and theirs.what == "rows"
+
+
+def test_a_word_among_numbers_leaves_out_the_sets_that_have_it(tmp_path):
+    path = write(tmp_path, "set,x,target\n1,2,a\n2,two,a\n2,3,a\n3,4,b\n3,5,\n")
+    found = read_table(path, SetsConfig(), "use", ("x",), each=False)
+    assert list(found.errors) == [1] and "line 3" in found.errors[1] and "'two'" in found.errors[1]
+    assert found.plain == ["a", "a", "b"] and found.row_of(2) == {"set": "3", "target": "b"}
 
 
 # ── clouds ──────────────────────────────────────────────────────────────────────────────────────────────────
