@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from regard.data.splits import SPLITS, TEST, note_missing
-from regard.look.private import without_folders
+from regard.look.redact_paths import without_folders
 from regard.recipes.job import DataContext, Job, ShownExample, Split
 from regard.recipes.meshes.dataset import MeshesConfig, MeshesCorpus, MeshesForm, MeshesInfo, MeshesSource
 from regard.recipes.meshes.defaults import model_kind
