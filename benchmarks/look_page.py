@@ -43,7 +43,8 @@ def layer(number: int, heads: int, n: int, count: int) -> dict[str, Any]:
     return {
         "layer": number, "name": f"h.{number}.attn", "call": 0, "kind": "self", "operator": "random", "rows": 0, "columns": 0,
         "n": n, "m": n, "heads": list(range(heads)), "proved": True, "reason": None, "error": 0.0, "note": None,
-        "entropy": [1.0] * heads, "distance": None, "small": encode.thumbnails(weights), "largest": encode.largest(weights, count),
+        "entropy": [1.0] * heads, "distance": None, "small": encode.thumbnails(weights),
+        "largest": encode.largest(weights, count),
     }  # fmt: skip
 
 
