@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard import files
 from regard.errors import RegardError
-from regard.look import measure, plot
+from regard.look import measure
 from regard.runs.best_checkpoint import LAST, best_evaluation, say_best
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
@@ -317,7 +317,7 @@ def pictures(
     if not rows:
         raise RegardError("there is nothing proved to draw of this set or graph; the page says why")
     across = max(len(row) for _, row in rows)
-    pyplot = plot.plotter()
+    pyplot = plotter()
     size = (max(4.0, 2.3 * across), 0.4 + 2.5 * len(rows))
     figure, axes = pyplot.subplots(len(rows), across, figsize=size, squeeze=False, layout="constrained")
     for line, (name, row) in zip(axes, rows, strict=True):
