@@ -30,6 +30,8 @@ from regard.recipes.target import Target
 if TYPE_CHECKING:
     from regard.recipes.supervised import Supervised
 
+UNJUDGED = "a validation split, so nothing tells how good the model is"
+
 
 def prepare(problem: Supervised, settings: Settings, kind: str, context: DataContext) -> Job:
     """Read the data, then make the task, the source and a model config that fits it. kind: of model"""
@@ -56,7 +58,10 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     encodings.prepare(context.cache, note)
     wrong = {**examples.errors, **encodings.errors}
     on_errors = processor.leave_out(wrong) if wrong else ()
-    splits = np.where(np.isin(owners, list(wrong)), NOWHERE, splits).astype(np.uint8)
+    left = np.where(np.isin(owners, list(wrong)), NOWHERE, splits).astype(np.uint8)
+    if wrong and target is not None:
+        _check_left(examples, target, raw, splits, left, next(iter(wrong.values())))
+    splits = left
     train = np.unique(owners[splits == TRAIN])
 
     codes = raw
@@ -74,7 +79,8 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     sizes = {name: len(dataset.order(name)) for name in ("train", "validation", "test")}
     if examples.more is not None:
         del sizes["train"]
-    asks = () if target is None else target.explain(examples.cells, config.asks, examples.target_names[0])
+    sure = target is None or examples.target is not None
+    asks = () if sure else target.explain(examples.cells, config.asks, examples.target_names[0])
     told = (*asks, *examples.notes, *on_splits, *on_errors, *processor.notes(examples, train), *on_measured)
     test = Split(name="test", count=sizes["test"], unit=unit, batches=lambda: dataset.of("test"))
     return Job(
@@ -112,6 +118,23 @@ def show_unit(dataset: Dataset, unit: int) -> ShownExample:
 # ── splits
 
 
+def _check_left(
+    examples: Examples, target: Target, codes: Array, before: Array, after: Array, why: str
+) -> None:
+    """Raise if of a class nothing can be read that was to be learned from."""
+    strata = target.strata(codes)
+    if strata is None:
+        return
+    counts = [
+        np.bincount(strata[splits == TRAIN], minlength=len(target.classes)) for splits in (before, after)
+    ]
+    gone = np.flatnonzero((counts[0] > 0) & (counts[1] == 0))
+    if len(gone):
+        raise RegardError(
+            f"{examples.what} has nothing of '{target.classes[gone[0]]}' to train on that can be read; {why}"
+        )
+
+
 def _choose_splits(
     reader: Processor[Any, Any],
     examples: Examples,
@@ -129,10 +152,10 @@ def _choose_splits(
     strata = None if target is None else target.strata(codes)
     notes: tuple[str, ...] = ()
     own = None if target is None else reader.draw_splits(examples, target, codes, seed)
-    if examples.splits is not None:
-        found = examples.splits if drawn else _complete_splits(examples, config, strata, known, seed)
-    elif own is not None:
+    if own is not None:
         found = own
+    elif examples.splits is not None:
+        found = examples.splits if drawn else _complete_splits(examples, config, strata, known, seed)
     elif by == "examples" and examples.starts is not None:
         found = draw_splits(len(examples), config, seed, unit=unit)[examples.owners()]
     else:
@@ -146,6 +169,8 @@ def _choose_splits(
     found = np.where(known, found, NOWHERE).astype(np.uint8)
     if strata is not None and target is not None and target.each is None and not drawn:
         notes = note_missing(found, strata, target.classes, singular(unit))
+    if own is not None and config.validation and not (found == VALIDATION).any():
+        notes = (*notes, f"{examples.what} has too few {unit} for {UNJUDGED}")
     return found, notes
 
 
