@@ -163,7 +163,8 @@ def _gather(inputs: Sequence[Any]) -> list[Any]:
         return [list(inputs)]
     found: list[Any] = []
     for alone, some in groupby(inputs, is_file):
-        found.extend([list(some)] if alone else list(some))
+        each = list(some)
+        found += [each] if alone else each
     return found
 
 

@@ -72,9 +72,10 @@ class RunImageReader(SupervisedReader):
             return found
         with suppress(ValueError, OSError):
             data = self._examples
-            alike = [row for row in data.readable() if os.path.basename(data.names(row)) == file]
-            same = (row for row in alike if os.path.samefile(data.names(row), examples.names(i)))
-            return replace(found, truth=self._truth(data, next(same)))
+            for row in data.readable():
+                name = data.names(row)
+                if os.path.basename(name) == file and os.path.samefile(name, examples.names(i)):
+                    return replace(found, truth=self._truth(data, row))
         return found
 
     def _named(self, example: Example, name: str, truth: str | None, said: str) -> ModelInput:
