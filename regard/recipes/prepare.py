@@ -3,6 +3,7 @@ is fitted on the train split."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     on_errors = processor.leave_out(wrong) if wrong else ()
     left = np.where(np.isin(owners, list(wrong)), NOWHERE, splits).astype(np.uint8)
     if wrong and target is not None:
-        _check_left(examples, target, raw, splits, left, next(iter(wrong.values())))
+        _check_left(examples, target, raw, splits, left, wrong)
     splits = left
     train = np.unique(owners[splits == TRAIN])
 
@@ -119,19 +120,21 @@ def show_unit(dataset: Dataset, unit: int) -> ShownExample:
 
 
 def _check_left(
-    examples: Examples, target: Target, codes: Array, before: Array, after: Array, why: str
+    examples: Examples,
+    target: Target,
+    codes: Array,
+    before: Array,
+    after: Array,
+    wrong: Mapping[int, str],
 ) -> None:
-    """Raise if of a class nothing can be read that was to be learned from."""
+    """Raise if of a class nothing can be read that was to be learned from. before, after: splits"""
     strata = target.strata(codes)
     if strata is None:
         return
-    counts = [
-        np.bincount(strata[splits == TRAIN], minlength=len(target.classes)) for splits in (before, after)
-    ]
-    gone = np.flatnonzero((counts[0] > 0) & (counts[1] == 0))
-    if len(gone):
+    for gone in np.setdiff1d(strata[before == TRAIN], strata[after == TRAIN]).tolist():
+        why = next(why for i, why in wrong.items() if gone in strata[examples.parts(i)])
         raise RegardError(
-            f"{examples.what} has nothing of '{target.classes[gone[0]]}' to train on that can be read; {why}"
+            f"{examples.what} has nothing of '{target.classes[gone]}' to train on that can be read; {why}"
         )
 
 

@@ -49,7 +49,7 @@ def test_a_training_of_images_from_beginning_to_report(tmp_path, counted):
         Image.fromarray(pixels.astype(np.uint8)).save(place / f"{i}.png")
     scans, read = counted(labelled_images, "_find_images"), counted(files, "read_tensors")
     asked = counted(new_run, "check_free")
-    resolved, prepared = counted(ImagesRecipe, "defaults"), counted(ImagesRecipe, "prepare")
+    resolved, prepared = counted(ImagesRecipe, "choose_defaults"), counted(ImagesRecipe, "prepare")
     words = ["train", "images", "--data", "data", "--model", "lenet", "--out", "run", "--train.steps", "2"]
     assert main.main([*words, "--data.validation", "0.3", "--model.hidden", "8"]) == 0
     assert len(scans) == len(resolved) == len(prepared) == 1

@@ -279,12 +279,12 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
         table.place(config.label, "say which one with --data.label", (config.image, "split"))
         if errors:
             raise RegardError(next(iter(errors.values())))
+        splits = _splits_of(table)
         if not any(path is not None and os.path.exists(path) for path in paths):
             raise RegardError(
                 f"none of the {len(paths)} images of {table.path} is there, such as {paths[0]}; "
                 "paths count from the table's folder"
             )
-        splits = _splits_of(table)
     if config.label in table.names:
         words = [
             None if word is None else unicodedata.normalize("NFC", word) for word in table.texts(config.label)
