@@ -192,7 +192,7 @@ def test_what_is_asked_for_stays_and_the_command_line_says_the_same(images):
 @pytest.mark.parametrize("columns", ["80", "100", "130", "240"])
 def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, capsys, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    assert main.main(["train", "images", "--help"]) == 0
+    assert main.main(["train", "images", "--help-all"]) == 0
     text = capsys.readouterr().out
     assert os.environ["COLUMNS"] == columns
     known = options.options_of(settings_of_kind("resnet9", ImagesConfig))

@@ -303,7 +303,7 @@ def test_a_sheet_is_not_endless(capsys):
 
 def test_only_images_are_drawn(capsys):
     path = shutil.copytree(run_of(), "other-run")
-    Run.open(path).update(recipe="text")
+    Run.open(path).update(recipe="text", processor=None)
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
     assert code == 2 and re.search("--out.*csv.*looked.png.*other-run.*text", err)
 
