@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 import regard
 from regard.data.cache_folder import cache_folder
-from regard.data.splits import TEST, VALIDATION
 from regard.recipes.images.recipe import RECIPE
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
@@ -193,13 +192,12 @@ def train_peer(
         optimiser.zero_grad()
         taken += len(x)
         spent += time.process_time() - began
-    found = [measure(model, images, split, half) for split in (TEST, VALIDATION)]
+    found = [measure(model, job, split, half) for split in ("test", "validation")]
     return found[0], found[1], taken / len(rows), spent
 
 
-def scale(images: Images, pixels: Tensor, half: bool) -> Tensor:
-    mean, deviation = (torch.tensor(each).view(1, -1, 1, 1) for each in (images.mean, images.deviation))
-    x = (pixels.float() / 255 - mean) / deviation
+def scale(job: Job, pixels: Tensor, half: bool) -> Tensor:
+    x: Tensor = job.processor.scale(pixels.float() / 255)
     return x.contiguous(memory_format=torch.channels_last) if half else x
 
 
@@ -222,13 +220,13 @@ def change(x: Tensor, flip: bool) -> Tensor:
 
 
 @torch.no_grad()
-def measure(model: nn.Module, images: Images, split: int, half: bool) -> float:
-    rows = images.rows(split)
-    if not len(rows):
+def measure(model: nn.Module, job: Job, split: str, half: bool) -> float:
+    count = len(job.source.units(split))
+    if not count:
         return math.nan
     model.eval()
     right = 0
-    for batch in images.batches(rows, 2 * BATCH):
+    for batch in job.source.of(split):
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             right += int((model(scale(job, batch["x"], half)).argmax(1) == batch.target).sum())
-    return 100 * right / len(rows)
+    return 100 * right / count
