@@ -240,6 +240,7 @@ class OpenTable:
     names: list[str]
     kinds: Mapping[str, Kind]
     notes: tuple[str, ...]
+    count: int  # of rows
     config: TableConfig
     parts: Callable[[], Iterator[Part]]
     locate: Locate
@@ -347,7 +348,7 @@ class _Source:
 def _look(source: _Source, config: TableConfig, kept: list[Part] | None = None) -> OpenTable:
     """Read all of a table once, to say what its columns are. kept: where its parts are kept, if they are"""
     finders: dict[str, _ValueFinder] = {name: _ValueFinder(config, source.raw) for name in source.names}
-    first = size = 0
+    first = size = 0  # rows and bytes until now
     with readable_as(source.path, "a table"):
         for data, objects in source.parts():
             for name, column in zip(data.column_names, data.columns, strict=True):
@@ -372,7 +373,7 @@ def _look(source: _Source, config: TableConfig, kept: list[Part] | None = None) 
             said.append(f"{name}: {kinds[name].how}")
     notes = [f"{source.path}: {', '.join(said)}"] if source.said or marks == {","} else []
     return OpenTable(
-        source.path, list(finders), kinds, (*notes, *doubts), config, source.parts, source.locate
+        source.path, list(finders), kinds, (*notes, *doubts), first, config, source.parts, source.locate
     )
 
 
