@@ -35,7 +35,8 @@ from regard.look.reader import at_path
 from regard.recipes.graphs.files import read_graphs
 from regard.recipes.images.labelled_images import find_images
 from regard.recipes.images.open_image import open_image
-from regard.recipes.sets.long_tables import read_long
+from regard.recipes.sets.config import SetsConfig
+from regard.recipes.sets.read_table import read_table as read_sets
 from regard.recipes.text.given_text import read_given_text
 from regard.recipes.text.labelled_rows import read_rows
 from regard.runs.run import Run
@@ -298,7 +299,7 @@ READERS = {
     "a table": (".csv", lambda path: read_table(str(path))),
     "a table as parquet": (".parquet", lambda path: read_table(str(path))),
     "columns": (".csv", lambda path: read_columns(str(path))),
-    "sets as a table": (".csv", lambda path: read_long(str(path), "set", "target", ("x",))),
+    "sets as a table": (".csv", lambda path: read_sets(str(path), SetsConfig(), "learn", ("x",), each=None)),
     "a graph as csv": (".csv", lambda path: read_graphs(str(path))),
     "a graph as npz": (".npz", lambda path: read_graphs(str(path))),
     "an image": (".png", lambda path: open_image(str(path))),

@@ -180,7 +180,7 @@ def follow_job(recipe: Recipe, job: Job, model: Any, settings: Settings) -> bool
         "recipe": recipe.name,
         "kind": job.kind,
         "data": to_dict(settings.data),
-        "corpus": to_dict(job.info),
+        **job.summary,
     }
     check_agreement(ranks, model, job.source, settings.train, {**facts, "model": to_dict(job.model)})
     if ranks.leads:

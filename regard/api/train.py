@@ -14,7 +14,6 @@ from regard import config as configs
 from regard.api import together
 from regard.api.finish import finish_run
 from regard.api.python_words import speak_python
-from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
 from regard.data.batch import Source
 from regard.data.cache_folder import cache_folder
 from regard.data.progress import Note
@@ -26,10 +25,14 @@ from regard.look.plot import curves
 from regard.models.registered import registered_name
 from regard.nn.moe import say_parameters
 from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
+from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job
+from regard.recipes.request import TrainRequest
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, apply_settings, moved_data
+from regard.recipes.start_from import check_body, copy_weights
 from regard.runs.lock import exclusive_lock
+from regard.runs.new_run import new_run
 from regard.runs.paths import latest_run_path, new_run_path
 from regard.runs.run import Run, check_free
 from regard.runs.run_group import Repeats
@@ -120,14 +123,16 @@ def train(
             return resume_run(run, settings, given=given, **how)
         origin = None if start is None else open_run(start)
         what = data if path is None else path
-        settings = resolve_defaults(found, what, found.choose_kind(model, task, what), wanted, origin)
-        settings = apply_settings(settings, wanted)
+        kind = found.choose_kind(model, task, what)
+        request = TrainRequest(recipe=found, data=what, kind=kind, start=origin, note=note)
+        settings = request.settings(wanted)
         together.join(settings.train)
         place, again = together.choose_place(recipe, out)
         if again:
             run = Run.open(place)
             return resume_run(run, apply_settings(settings_of(run), wanted), given=given, **how)
-        return repeat.train_settings(found, settings, out=place, start=origin, given=given, **how)
+        how |= {"given": given, "examples": request.examples}
+        return repeat.train_settings(found, settings, out=place, start=origin, **how)
 
 
 # ── a recipe
@@ -141,17 +146,19 @@ def train_recipe(
     observers: Sequence[Observer],
     start: Run | None = None,
     given: Any = None,
+    examples: Examples | None = None,
     note: Note | None = None,
     report: bool = True,
 ) -> Run:
-    """Train a recipe with these settings, from the beginning. given: data that is not a path"""
+    """Train a recipe with these settings, from the beginning. given: data that is not a path; examples: what was read
+    of the data already"""
     ranks = together.join(settings.train)
     settings = together.with_world(settings, ranks)
     if ranks is None:
         check_free(out)
     if start is not None:
         check_body(recipe, settings, start)
-    context = DataContext(cache=cache_folder(), note=note, old=start, given=given)
+    context = DataContext(cache=cache_folder(), note=note, old=start, given=given, examples=examples)
     job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
     model = build_model(job, settings)
     if start is not None:
@@ -159,7 +166,7 @@ def train_recipe(
     if together.follow_job(recipe, job, model, settings):
         return Run.open(out)
     sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
-    sections |= {"train": settings.train, "corpus": job.info, "unit": job.unit}
+    sections |= {"train": settings.train, **job.summary, "unit": job.unit}
     sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
     sections |= {} if given is None else {"given": type(given).__name__}
     return _fit(new_run(out, sections), recipe, job, model, settings, observers, report, resume=False)
@@ -183,7 +190,7 @@ def resume_run(
     run.agree("train", settings.train, but=loop.MAY_CHANGE)
     context = DataContext(cache=cache_folder(), note=note, old=run, given=given)
     job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
-    check_same_data(run, job.info)
+    check_same_data(run, job)
     model = build_model(job, settings)
     if run.config.origin is not None and not (run.state / "latest.json").exists():
         copy_weights(model, Run.open(run.config.origin), job.kind)

@@ -208,7 +208,8 @@ def new_token() -> str:
 
 def listen(port: int | None) -> socket.socket:
     """A socket on 127.0.0.1; without a port, any free one is taken."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio lets small answers go at once only where the protocol is named; else they wait for 40 ms
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(("127.0.0.1", 0 if port is None else port))

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 import regard
-from regard.api import generate, start, together, train
+from regard.api import generate, together, train
 from regard.api.predict import predict
 from regard.cli import main
 from regard.data.tensor_source import TensorSource
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
+from regard.recipes.start_from import copy_weights
 from regard.recipes.text import job as jobs
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
@@ -497,7 +498,7 @@ def test_what_does_not_fit_a_start_is_named_with_both_shapes():
     with pytest.raises(
         ValueError, match=r"embed.weight.*\(\d+, 32\).*\(\d+, 32\) here(.*\d+ more)?$"
     ) as error:
-        start.copy_weights(model, Run.open("old"))
+        copy_weights(model, Run.open("old"))
     assert "and 0 more" not in str(error.value)
 
 

@@ -14,12 +14,12 @@ import regard
 from regard import registry
 from regard.api import repeat
 from regard.api import train as training
-from regard.api.start import new_run
 from regard.cli.main import main
 from regard.config import to_dict
 from regard.recipes.base import get_recipe
-from regard.recipes.settings import apply_settings
+from regard.recipes.settings import apply_settings, kind_of
 from regard.recipes.text.labelled import LabelledConfig
+from regard.runs.new_run import new_run
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from tests.golden import data
@@ -180,7 +180,7 @@ def check_resumed(words, how, started, settings, out):
     if isinstance(started.data, LabelledConfig) and "classes" in before:
         sizes.append("model.classes")
     started = apply_settings(started, dict.fromkeys(sizes, 7))
-    kind, over = repeat._kind_of(recipe, started), repeat.repeated_over(started)
+    kind, over = kind_of(recipe.models, started), repeat.repeated_over(started)
     if over is None:
         sections = {"recipe": recipe.name, "kind": kind, "unit": "rows", "corpus": {}}
         sections |= {"data": started.data, "model": started.model, "train": started.train}

@@ -9,8 +9,8 @@ import time
 import pytest
 import torch
 
-from regard.api.start import new_run
 from regard.runs.lock import FILE, OWNER, exclusive_lock
+from regard.runs.new_run import new_run
 from regard.runs.run import Run
 from regard.training.checkpoint import Checkpoints, write_files
 

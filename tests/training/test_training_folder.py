@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from regard.api.start import new_run
+from regard.runs.new_run import new_run
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.loop import fit

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.data.splits import SPLITS, TEST, note_missing
 from regard.look.private import without_folders
-from regard.recipes.job import DataContext, Example, Job, Split
+from regard.recipes.job import DataContext, Job, ShownExample, Split
 from regard.recipes.meshes.dataset import MeshesConfig, MeshesCorpus, MeshesForm, MeshesInfo, MeshesSource
 from regard.recipes.meshes.defaults import model_kind
 from regard.recipes.meshes.read_meshes import draw_test_meshes, prepare_meshes, read_other_meshes
@@ -84,11 +84,11 @@ def _holding(corpus: MeshesCorpus, split: int, seed: int) -> MeshesCorpus:
     return corpus
 
 
-def _show(corpus: MeshesCorpus, split: int, place: int) -> Example:
+def _show(corpus: MeshesCorpus, split: int, place: int) -> ShownExample:
     number = int(corpus.rows_of(split)[place])
     mesh = corpus.meshes[number]
     name = without_folders(corpus.names[number]) if corpus.names else f"mesh {number + 1:,}"
-    return Example(name=name, text=f"{len(mesh.points):,} vertices, {len(mesh.faces):,} triangles")
+    return ShownExample(name=name, text=f"{len(mesh.points):,} vertices, {len(mesh.faces):,} triangles")
 
 
 def _notes_on(corpus: MeshesCorpus) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 DEEPEST = 64  # steps element by element that are followed back
 FEW = 8  # ancestors that are remembered of each kind
 Index = list[np.ndarray]  # one array for each axis
+Ancestors = tuple[frozenset[int], frozenset[int]]  # of queries and of keys
 
 
 class Geometry(NamedTuple):
@@ -81,11 +82,11 @@ class Product:
     right: Tensor | None = None
     left_node: Node | None = None
     right_node: Node | None = None
-    kin: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    ancestors: Ancestors = (frozenset(), frozenset())
 
 
 @dataclass(eq=False)
-class Weights:
+class Softmax:
     """A softmax. The tensor is held until values are met, or the module that computes it has ended."""
 
     tensor: Tensor | None
@@ -106,7 +107,7 @@ class Weights:
 
 
 @dataclass(eq=False)
-class Portion:
+class EdgeSoftmax:
     """A softmax over the edges that end in a node.   e h"""
 
     tensor: Tensor
@@ -114,7 +115,7 @@ class Portion:
 
 
 @dataclass(eq=False)
-class Weighted:
+class WeightedValues:
     """Weights times values, element by element, not summed yet."""
 
     node: Node  # of the weights, and how they were laid over the result
@@ -127,7 +128,7 @@ class Noise:
     """Random zeros and ones: what dropout multiplies with."""
 
 
-Root = Product | Weights | Portion | Weighted | Noise
+Root = Product | Softmax | EdgeSoftmax | WeightedValues | Noise
 
 
 @dataclass(eq=False, slots=True)
@@ -199,7 +200,7 @@ class Trace:
     node: Node | None = None
     scored: bool = False  # made of a product of two computed tensors, and not projected since
     paired: bool = False  # made of all pairs of two tensors, element by element
-    softmax: Weights | None = None  # made of this, in whatever way
+    softmax: Softmax | None = None  # made of this, in whatever way
 
 
 def key_of(x: Tensor) -> int | None:
@@ -210,11 +211,15 @@ def key_of(x: Tensor) -> int | None:
         return None
 
 
-def _latest(numbers: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(set(numbers))[-FEW:])
+def _latest(several: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """The last few of all numbers."""
+    distinct = {numbers for numbers in several if numbers}
+    if len(distinct) < 2:  # mostly
+        return distinct.pop() if distinct else ()
+    return tuple(sorted({number for numbers in distinct for number in numbers})[-FEW:])
 
 
-class Lineage:
+class Provenance:
     """All storages that are alive, and how each came to be."""
 
     def __init__(self) -> None:
@@ -242,7 +247,7 @@ class Lineage:
             return found.node
         return None
 
-    def kin(self, x: Tensor) -> frozenset[int]:
+    def ancestors(self, x: Tensor) -> frozenset[int]:
         """What a tensor descends from, up to two projections back. Queries and keys that share it attend to
         themselves."""
         trace = self.trace(x)
@@ -250,13 +255,20 @@ class Lineage:
             return frozenset()
         return frozenset((trace.number, trace.base, *trace.near, *trace.far))
 
+    def is_view(self, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+        """Is all that came out another view of the one tensor that went in?"""
+        if len(inputs) != 1 or self.trace(inputs[0]) is None:
+            return False
+        key = key_of(inputs[0])
+        return all(key_of(x) == key for x in outputs)
+
     def made(self, inputs: list[Tensor], outputs: list[Tensor], projects: bool, writes: bool) -> None:
         """Note an operation: what its outputs descend from."""
         known = [trace for trace in map(self.trace, inputs) if trace is not None]
         if projects:
-            near, far = _latest(t.number for t in known), _latest(n for t in known for n in t.near)
+            near, far = _latest([(t.number,) for t in known]), _latest([t.near for t in known])
         else:
-            near, far = _latest(n for t in known for n in t.near), _latest(n for t in known for n in t.far)
+            near, far = _latest([t.near for t in known]), _latest([t.far for t in known])
         given = {trace.number for trace in known}
         scored = not projects and any(trace.scored for trace in known)
         paired = not projects and any(trace.paired for trace in known)
@@ -325,7 +337,7 @@ class Lineage:
         trace = self.trace(out)
         if trace is not None:
             trace.node = Node(root, Geometry.of(out), exponential=exponential)
-            if isinstance(root, Weights):
+            if isinstance(root, Softmax):
                 trace.softmax = root
 
     def scored(self, x: Tensor) -> bool:
@@ -338,7 +350,7 @@ class Lineage:
         trace = self.trace(x)
         return trace is not None and trace.paired
 
-    def softmax(self, x: Tensor) -> Weights | None:
+    def softmax(self, x: Tensor) -> Softmax | None:
         """The softmax of which it was made, in whatever way."""
         trace = self.trace(x)
         return None if trace is None else trace.softmax

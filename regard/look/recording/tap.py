@@ -1,7 +1,10 @@
 """What our own attention tells: queries, keys, values and terms, from which the weights follow; `mix` tells
-its scores."""
+its scores.
+"""
 
 from __future__ import annotations
+
+import sys
 
 import torch
 from torch import Tensor
@@ -18,7 +21,7 @@ from regard.attention.tap import Heard, Implied, Mixed
 from regard.attention.terms import Terms
 from regard.look.recording.edges import EdgeSource
 from regard.look.recording.proof import Proof
-from regard.look.recording.source import Rows, Source, Unchanged, quiet, wide
+from regard.look.recording.weighted_sum import Rows, Source, Unchanged, quiet, wide
 
 CODES = (
     attend.__code__,
@@ -28,6 +31,16 @@ CODES = (
     Linformer.forward.__code__,
     LSH.forward.__code__,
 )  # what happens while these run is told by the tap, and must not be heard a second time
+
+
+def inside_attend() -> bool:
+    """Is our own `attend` or `mix` at work, which tell more than can be heard?"""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code in CODES:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 class Tapped(Source):
@@ -76,8 +89,8 @@ class TappedMix(Source):
         self.v, self.out, self.given, self.mask = heard.v, heard.out, heard.scores.detach(), heard.mask
         self.b, self.h, self.n, self.m = heard.scores.shape
 
-    def held(self, shelf: list[Tensor]) -> None:
-        super().held(shelf)
+    def hold(self, shelf: list[Tensor]) -> None:
+        super().hold(shelf)
         self.given = self.given.clone()
 
     def all_weights(self, rows: Rows) -> Tensor:
@@ -104,8 +117,8 @@ class TappedEdges(EdgeSource):
             )
             return self.proof(*(x.transpose(0, 1) for x in sums))
 
-    def held(self) -> None:
-        super().held()
+    def hold(self) -> None:
+        super().hold()
         self.every, self.v = self.every[:0], self.v[:0]
 
 

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from torch import nn
 
 from regard.data.batch import Batch
-from regard.recipes.sets.task import LEAST, Mixture, read_mixture
+from regard.recipes.sets.cluster import LEAST, Mixture, read_mixture
 
 
 class Says(nn.Module):

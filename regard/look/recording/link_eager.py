@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.look.recording.kept import Kept
-from regard.look.recording.lineage import Index, Product, Weights
-from regard.look.recording.sums import Sum
+from regard.look.recording.provenance import Ancestors, Index, Product, Softmax
+from regard.look.recording.weighted_sum import RecordedWeights, Sum
 
 MERGED = "heads cannot be told from the batch here: each is listed as a row of the batch, with one head"
 SINK = "the softmax ran over more columns than there are values (attention sinks): weights sum to less than 1"
@@ -27,27 +26,10 @@ GUESSED = (
 EMPTY = "rows whose weights were all set to zero after the softmax are shown as zeros"
 
 
-@dataclass(eq=False)
-class Linked:
-    """Attention that was put together."""
-
-    source: Kept
-    kin: tuple[frozenset[int], frozenset[int]] | None  # of queries and keys, where they are known
-    note: str | None
-    changed: float = 0.0  # how far the weights that were summed are from those of the softmax
-
-    @property
-    def itself(self) -> bool:
-        """Do queries and keys come from the same tokens? By their lengths, where nothing else is known."""
-        if self.kin is not None:
-            return bool(self.kin[0] & self.kin[1])
-        return self.source.n == self.source.m and self.source.n > 1
-
-
-def link(found: Sum) -> Linked | None:
+def link(found: Sum) -> RecordedWeights | None:
     """The attention of which this is the sum, or None if its weights are no weights of it."""
     root = found.node.root
-    assert isinstance(root, Weights)
+    assert isinstance(root, Softmax)
     if root.tensor is None:
         return None
     m = found.values.shape[1]
@@ -59,7 +41,7 @@ def link(found: Sum) -> Linked | None:
     if layout is None:
         return None
     column = int(first[root.axis].flat[0])
-    cells = layout.laid(root.tensor)[..., column : column + m]  # L n m
+    cells = layout.to_cells(root.tensor)[..., column : column + m]  # L n m
     sums = found.out.reshape(-1, found.out.shape[-1])
     out = (sums if layout.in_order else sums[layout.order]).reshape(len(cells), layout.n, -1)
     # which values each row was summed with
@@ -71,35 +53,34 @@ def link(found: Sum) -> Linked | None:
             values = found.values[owner[:, 0]]
     else:
         values = found.values[owner]
-    arranged = Arranged.of(root, layout, m)
-    kept, note, changed = arranged.put(cells), arranged.note, 0.0
+    arranged = HeadOrder.of(root, layout, m)
+    kept, note, changed = arranged.to_heads(cells), arranged.note, 0.0
     if found.node.changes and not found.node.dropped:
         rows = (found.weights.real if found.weights.is_complex() else found.weights).reshape(-1, m)
         used = (rows if layout.in_order else rows[layout.order]).reshape(cells.shape)
-        kept, changed, emptied = _compare(kept, arranged.put(used))
+        kept, changed, emptied = _compare(kept, arranged.to_heads(used))
         if emptied:
             note = _joined(note, EMPTY)
     if m < root.tensor.shape[root.axis]:
         note = _joined(note, SINK)
     values, out = (torch.view_as_real(x).flatten(-2) if x.is_complex() else x for x in (values, out))
-    source = Kept(kept, arranged.put(values), arranged.put(out), arranged.q, arranged.k)
-    return Linked(source, arranged.kin, note, changed)
+    laid = arranged.to_heads(values), arranged.to_heads(out)
+    return RecordedWeights(kept, *laid, arranged.q, arranged.k, arranged.ancestors, note, changed)
 
 
-def show_alone(root: Weights) -> Linked:
+def show_unsummed(root: Softmax) -> RecordedWeights:
     """A softmax of which no sum with values was heard: its weights, laid out as most write them."""
     assert root.tensor is not None
     layout = Layout.usual(root)
-    arranged = Arranged.of(root, layout, layout.sizes[root.axis])
-    weights = arranged.put(layout.laid(root.tensor))
-    source = Kept.alone(weights, arranged.q, arranged.k)
-    return Linked(source, arranged.kin, arranged.note)
+    arranged = HeadOrder.of(root, layout, layout.sizes[root.axis])
+    weights = arranged.to_heads(layout.to_cells(root.tensor))
+    return RecordedWeights.alone(weights, arranged.q, arranged.k, arranged.ancestors, arranged.note)
 
 
-def mixed_over(found: Sum) -> str | None:
+def find_mixing(found: Sum) -> str | None:
     """Over what weights are summed with each other, if the sum does not run along the axis of the softmax."""
     root = found.node.root
-    assert isinstance(root, Weights) and root.tensor is not None
+    assert isinstance(root, Softmax) and root.tensor is not None
     first, second = found.node.locate(found.starts), found.node.locate(found.starts + found.step)
     if first is None or second is None or found.weights.shape[-1] < 2:
         return None
@@ -111,7 +92,7 @@ def mixed_over(found: Sum) -> str | None:
     return HEADS
 
 
-def unheard(root: Weights) -> str:
+def explain_unsummed(root: Softmax) -> str:
     """Why nothing is proved of a softmax whose weights met no values."""
     steps = ", ".join(dict.fromkeys(root.lost))
     if root.mixed == QUERIES:
@@ -178,22 +159,22 @@ class Layout:
         return self.sizes[self.row]
 
     @classmethod
-    def of(cls, root: Weights, first: Index, m: int) -> Layout | None:
+    def of(cls, root: Softmax, first: Index, m: int) -> Layout | None:
         """From the element with which each sum begins: B R for each axis. If one axis fits the product of
         queries and keys, it is that of the queries."""
-        found = cls.by_axis(root, first, None)
+        found = cls.with_query_axis(root, first, None)
         if found is None or len(found.sizes) < 3 or first[0].shape[1] > 1 or root.given is None:
             return found
         if Scores.of(root, found, m) is not None:
             return found
         for axis in found.others:
-            other = cls.by_axis(root, first, axis)
+            other = cls.with_query_axis(root, first, axis)
             if other is not None and Scores.of(root, other, m) is not None:
                 return other
         return found
 
     @classmethod
-    def by_axis(cls, root: Weights, first: Index, row: int | None) -> Layout | None:
+    def with_query_axis(cls, root: Softmax, first: Index, row: int | None) -> Layout | None:
         """With this axis for the queries; None: the one that seems to be theirs."""
         assert root.tensor is not None
         sizes, rank = tuple(root.tensor.shape), root.tensor.dim()
@@ -228,7 +209,7 @@ class Layout:
         )
 
     @classmethod
-    def usual(cls, root: Weights) -> Layout:
+    def usual(cls, root: Softmax) -> Layout:
         """The queries are the last axis over which the softmax did not run."""
         assert root.tensor is not None
         sizes = tuple(root.tensor.shape)
@@ -238,7 +219,7 @@ class Layout:
             sizes, root.axis, rest[-1] if rest else None, tuple(rest[:-1]), np.arange(count), in_order=True
         )
 
-    def laid(self, x: Tensor) -> Tensor:
+    def to_cells(self, x: Tensor) -> Tensor:
         """A tensor of the softmax's sizes as L n m."""
         axes = (*self.others, *(() if self.row is None else (self.row,)), self.axis)
         return x.permute(axes).reshape(-1, self.n, self.sizes[self.axis])
@@ -262,14 +243,14 @@ class Scores:
 
     q: Tensor | None  # L n c
     k: Tensor | None  # L m c
-    kin: tuple[frozenset[int], frozenset[int]]
+    ancestors: Ancestors
     origins: list[
         Index
     ]  # for each of q and k: where in the projection its first channel came from, L for each axis
     channels: list[int]
 
     @classmethod
-    def of(cls, root: Weights, layout: Layout, m: int) -> Scores | None:
+    def of(cls, root: Softmax, layout: Layout, m: int) -> Scores | None:
         product = None if root.given is None else root.given.root
         corner = _located(root, layout.element(0, 0))
         if (
@@ -295,10 +276,10 @@ class Scores:
             return None
         left, right = product.left, product.right.mT  # ... x c and ... y c
         sides = [(left, product.left_node, corner[-2]), (right, product.right_node, corner[-1])]
-        kin = product.kin
+        ancestors = product.ancestors
         if not keys_right:
             sides.reverse()
-            kin = kin[1], kin[0]
+            ancestors = ancestors[1], ancestors[0]
         if len(corner) == 3:
             batch = corner[0]
         else:
@@ -319,10 +300,10 @@ class Scores:
                 if origin is not None:
                     origins.append(origin)
                     channels.append(node.root.channel)
-        return cls(shown[0], shown[1], kin, origins, channels)
+        return cls(shown[0], shown[1], ancestors, origins, channels)
 
 
-def _located(root: Weights, index: Index) -> Index | None:
+def _located(root: Softmax, index: Index) -> Index | None:
     """Elements of the softmax, in the product that gave its scores."""
     offsets = root.view.offsets(index)
     if offsets is None or root.given is None:
@@ -335,39 +316,39 @@ def _in_order(index: np.ndarray, count: int) -> bool:
 
 
 @dataclass(eq=False)
-class Arranged:
+class HeadOrder:
     """Which cell is which row of the batch and which head, and what is known of queries and keys."""
 
     where: np.ndarray  # b h
     note: str | None
     q: Tensor | None  # b h n c
     k: Tensor | None  # b h m c
-    kin: tuple[frozenset[int], frozenset[int]] | None
+    ancestors: Ancestors | None
 
     @classmethod
-    def of(cls, root: Weights, layout: Layout, m: int) -> Arranged:
+    def of(cls, root: Softmax, layout: Layout, m: int) -> HeadOrder:
         scores = Scores.of(root, layout, m)
-        where, note = _arranged(layout, scores)
+        where, note = _order_heads(layout, scores)
         found = cls(where, note, None, None, None)
         if scores is not None:
-            found.kin = scores.kin
-            found.q, found.k = (None if x is None else found.put(x) for x in (scores.q, scores.k))
+            found.ancestors = scores.ancestors
+            found.q, found.k = (None if x is None else found.to_heads(x) for x in (scores.q, scores.k))
         return found
 
-    def put(self, x: Tensor) -> Tensor:
+    def to_heads(self, x: Tensor) -> Tensor:
         """L ... -> b h ..."""
         flat = self.where.reshape(-1)
         plain = (flat == np.arange(flat.size)).all()
         return (x if plain else x[flat]).reshape(*self.where.shape, *x.shape[1:])
 
 
-def _arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | None]:
+def _order_heads(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | None]:
     """Which cell is which row of the batch and which head.   b h"""
     sizes = [layout.sizes[a] for a in layout.others]
     cells = np.arange(int(np.prod(sizes, dtype=np.int64)))
     if scores is not None:
         for origin, channel in zip(scores.origins, scores.channels, strict=True):
-            found = _by_token(origin, channel)
+            found = _order_by_token(origin, channel)
             if found is not None:
                 return found, None
     if len(sizes) < 2:
@@ -376,7 +357,7 @@ def _arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | 
     return cells.reshape(-1, sizes[-1]), None if scores is not None else GUESSED
 
 
-def _by_token(origin: Index, channel: int) -> np.ndarray | None:
+def _order_by_token(origin: Index, channel: int) -> np.ndarray | None:
     """Heads are what was projected from one token into channels side by side.   L for each axis -> b h"""
     channel %= len(origin)
     tokens = np.stack([i for a, i in enumerate(origin) if a != channel])
