@@ -70,6 +70,7 @@ class Table:
     notes: tuple[str, ...] = ()  # what was found that is not the usual, and the doubts
     objects: Mapping[str, list[Any]] = field(default_factory=dict)  # values that Arrow cannot hold
     nulls: tuple[str, ...] = ()  # words that are missing in all columns
+    repeated: tuple[str, ...] = ()  # names that several columns have in the file
     rows: Array | None = None  # the number of each row in the file
     locate: Locate = lambda rows: [row + 1 for row in rows]
 
@@ -83,6 +84,8 @@ class Table:
     def place(self, name: str, advice: str, taken: Iterable[str | None] = ()) -> int:
         """The index of the column with this name. advice: what to do if there is none; taken: columns that are never
         suggested"""
+        if name in self.repeated:
+            raise RegardError(f"{self.path} has several columns called '{name}'; rename all but one")
         return place_of(name, self.names, self.path, advice, taken)
 
     def cells(self, name: str) -> list[Any]:
@@ -160,7 +163,7 @@ class Table:
             problems += [f"column '{name}' {problem}"] * bool(problem)
         if problems:
             said = "; ".join([*problems, *filter(None, advices)])
-            raise RegardError(f"{self.path} has columns that are no numbers: {said}")
+            raise RegardError(f"{self.path} has columns that are not all numbers: {said}")
         return found
 
     def _not_finite(self, numbers: Array) -> str:
@@ -244,6 +247,10 @@ class OpenTable:
     config: TableConfig
     parts: Callable[[], Iterator[Part]]
     locate: Locate
+    repeated: tuple[str, ...] = ()
+
+    def place(self, name: str, advice: str, taken: Iterable[str | None] = ()) -> int:
+        return self.table(pa.table([[]] * len(self.names), names=self.names), {}).place(name, advice, taken)
 
     def batches(self) -> Iterator[Table]:
         """The rows, some thousand at once."""
@@ -260,7 +267,9 @@ class OpenTable:
 
     def table(self, data: Any, objects: Mapping[str, list[Any]], rows: Array | None = None) -> Table:
         nulls = self.config.nulls or ()
-        return Table(self.path, data, self.kinds, self.notes, objects, nulls, rows, self.locate)
+        return Table(
+            self.path, data, self.kinds, self.notes, objects, nulls, self.repeated, rows, self.locate
+        )
 
 
 def open_table(path: PathLike, config: TableConfig = DEFAULTS, least: int = 1) -> OpenTable:
@@ -343,6 +352,7 @@ class _Source:
     said: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     raw: bool = False  # are all values texts?
+    repeated: tuple[str, ...] = ()
 
 
 def _look(source: _Source, config: TableConfig, kept: list[Part] | None = None) -> OpenTable:
@@ -373,7 +383,15 @@ def _look(source: _Source, config: TableConfig, kept: list[Part] | None = None) 
             said.append(f"{name}: {kinds[name].how}")
     notes = [f"{source.path}: {', '.join(said)}"] if source.said or marks == {","} else []
     return OpenTable(
-        source.path, list(finders), kinds, (*notes, *doubts), first, config, source.parts, source.locate
+        source.path,
+        list(finders),
+        kinds,
+        (*notes, *doubts),
+        first,
+        config,
+        source.parts,
+        source.locate,
+        source.repeated,
     )
 
 
@@ -497,10 +515,10 @@ def column_of(values: Sequence[Any]) -> tuple[Any, list[Any] | None]:
             return (column.cast(pa.string()) if pa.types.is_null(column.type) else column), None
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         pass
-    return pa.array([None if value is None else _text_of(value) for value in plain], pa.string()), plain
+    return pa.array([None if value is None else text_of(value) for value in plain], pa.string()), plain
 
 
-def _text_of(value: Any) -> str:
+def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     try:
@@ -600,7 +618,9 @@ def _open_text(path: str, config: TableConfig, least: int) -> _Source:
         return [row + 1 + dialect.header for row in rows]
 
     locate = count if direct else _Walk(lambda: _strict_rows(path, dialect))
-    return _Source(path, list(dialect.names), parts, locate, dialect.said, dialect.doubts, raw=True)
+    return _Source(
+        path, list(dialect.names), parts, locate, dialect.said, dialect.doubts, True, dialect.repeated
+    )
 
 
 def _strict_rows(path: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:

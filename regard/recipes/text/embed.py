@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.batch import pad_rows
-from regard.data.tables import is_table, open_table, place_of
+from regard.data.tables import is_table, open_table
 from regard.errors import RegardError
 from regard.nn.pool import MeanPool
 from regard.recipes.text.given_text import is_given_file, read_given_text
@@ -67,7 +67,7 @@ def _pooled(model: Any, tokens: Tensor, real: Tensor | None) -> Tensor:
 def _texts_of(given: str, column: str) -> list[str]:
     if is_given_file(given) and is_table(given):
         table = open_table(given)
-        place_of(column, table.names, given, "name the column of texts with --data.text", ())
+        table.place(column, "name the column of texts with --data.text")
         return [text or "" for part in table.batches() for text in part.texts(column)]
     text, kind = read_given_text(given)
     if kind == "text":

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.batch import Batch, pad_rows
-from regard.data.tables import OpenTable, is_empty, is_missing, is_table, open_table, place_of
+from regard.data.tables import OpenTable, is_empty, is_missing, is_table, open_table
 from regard.data.targets import read_numbers
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
@@ -115,7 +115,7 @@ class _Reader:
     def _open(self, path: str) -> OpenTable:
         table = open_table(path, self.data)
         advice = "the model was trained on this column; rename yours, or name it with --data.text"
-        place_of(self.data.text, table.names, path, advice, (self.data.label,))
+        table.place(self.data.text, advice, (self.data.label,))
         return table
 
     def _read_row(self, path: str, line: int, cells: dict[str, Any]) -> _Given:
