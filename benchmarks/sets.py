@@ -33,7 +33,7 @@ from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.defaults import choose_defaults
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from regard.symmetry.actions import Fixed, OnVectors
 from regard.symmetry.groups import Rotations
 from regard.symmetry.symmetrize import Sampled
@@ -98,7 +98,7 @@ def trained(
         source = job.source
         if judged is not None:
             source = JudgedBy(source, source_of(judged, recipe.train.seed, recipe.train.batch))
-        run = Run.create(
+        run = create_run(
             Path(folder) / "run",
             {"recipe": "sets", "kind": job.kind, "model": job.model, "train": recipe.train},
         )

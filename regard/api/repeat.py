@@ -23,8 +23,8 @@ from regard.recipes.base import Recipe, get_recipe, settings_of
 from regard.recipes.example import Examples
 from regard.recipes.settings import Settings, apply_settings, kind_of
 from regard.runs.lock import exclusive_lock
-from regard.runs.new_run import discard_start, make_run_folder
-from regard.runs.run import SUMMARY, Run, check_free
+from regard.runs.new_run import claim_folder, discard_start
+from regard.runs.run import SUMMARY, Run
 from regard.runs.run_config import RunConfig
 from regard.runs.run_group import Over, Repeats, name_runs, number_of
 from regard.training.config import TrainConfig
@@ -258,10 +258,7 @@ def _say_stopped(repeats: Repeats) -> str:
 def _new_folder(path: Path) -> Iterator[None]:
     """A folder for several runs, with its lock. If not even the first of them begins, the folder is gone
     again."""
-    check_free(path)
-    made = make_run_folder(path)
-    with exclusive_lock(path / "state"):
-        check_free(path)  # another process may have been sooner
+    with claim_folder(path) as (_, made):
         try:
             yield
         except BaseException:

@@ -17,7 +17,7 @@ from regard.recipes.base import Recipe
 from regard.recipes.job import Job
 from regard.recipes.settings import Settings
 from regard.runs.paths import new_run_path
-from regard.runs.run import Run, check_free
+from regard.runs.run import Run
 from regard.training.agree import check_agreement
 from regard.training.config import TrainConfig
 from regard.training.distributed import DistributedStepper, follow, refuse_carried
@@ -87,7 +87,6 @@ def choose_place(recipe: str, out: Place | None) -> tuple[Place, bool]:
         place = new_run_path(recipe) if out is None else out
         if restarts() and Run.exists(place):
             return place, True
-        check_free(place)  # before any work on data
         return place, False
     ranks.trainings += 1
     key = f"place/{ranks.trainings}"
@@ -99,8 +98,6 @@ def choose_place(recipe: str, out: Place | None) -> tuple[Place, bool]:
     else:
         place = os.fspath(new_run_path(recipe) if out is None else out)
     again = bool(ranks.restart) and Run.exists(place)
-    if not again:
-        check_free(place)
     ranks.shared.set(key, os.fspath(place))
     ranks.store.set(key, json.dumps({"place": os.fspath(place), "again": again}, allow_nan=False))
     return place, again

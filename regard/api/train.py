@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ from regard.recipes.start_from import check_body, copy_weights
 from regard.runs.lock import exclusive_lock
 from regard.runs.new_run import new_run
 from regard.runs.paths import latest_run_path, new_run_path
-from regard.runs.run import Run, check_free
+from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.targets.imported import open_run
 from regard.training import loop
@@ -152,24 +152,23 @@ def train_recipe(
 ) -> Run:
     """Train a recipe with these settings, from the beginning. given: data that is not a path; examples: what was read
     of the data already"""
-    ranks = together.join(settings.train)
-    settings = together.with_world(settings, ranks)
-    if ranks is None:
-        check_free(out)
+    settings = together.with_world(settings, together.join(settings.train))
     if start is not None:
         check_body(recipe, settings, start)
     context = DataContext(cache=cache_folder(), note=note, old=start, given=given, examples=examples)
-    job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
-    model = build_model(job, settings)
-    if start is not None:
-        copy_weights(model, start, job.kind)
-    if together.follow_job(recipe, job, model, settings):
-        return Run.open(out)
-    sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
-    sections |= {"train": settings.train, **job.summary, "unit": job.unit}
-    sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
-    sections |= {} if given is None else {"given": type(given).__name__}
-    return _fit(new_run(out, sections), recipe, job, model, settings, observers, report, resume=False)
+    with nullcontext() if together.is_follower() else new_run(out) as create:
+        job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
+        model = build_model(job, settings)
+        if start is not None:
+            copy_weights(model, start, job.kind)
+        if together.follow_job(recipe, job, model, settings) or create is None:
+            return Run.open(out)
+        sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
+        sections |= {"train": settings.train, **job.summary, "unit": job.unit}
+        sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
+        sections |= {} if given is None else {"given": type(given).__name__}
+        run = create(sections)
+        return _fit(run, recipe, job, model, settings, observers, report, resume=False)
 
 
 def resume_run(
@@ -196,7 +195,8 @@ def resume_run(
         copy_weights(model, Run.open(run.config.origin), job.kind)
     if together.follow_job(recipe, job, model, settings):
         return run
-    return _fit(nullcontext(run), recipe, job, model, settings, observers, report, resume=True)
+    with exclusive_lock(run.state):
+        return _fit(run, recipe, job, model, settings, observers, report, resume=True)
 
 
 def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place | None, given: Any) -> None:
@@ -233,7 +233,7 @@ def build_model(job: Job, settings: Settings) -> nn.Module:
 
 
 def _fit(
-    beginning: AbstractContextManager[Run],
+    run: Run,
     recipe: Recipe,
     job: Job,
     model: nn.Module,
@@ -242,19 +242,18 @@ def _fit(
     report: bool,
     resume: bool,
 ) -> Run:
-    """The training, and the files at its end."""
-    with beginning as run, exclusive_lock(run.state):
-        job.keep(run)
-        tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
-        how: dict[str, Any] = {
-            "resume": resume,
-            "observers": observers,
-            "sample": job.sample,
-            "notes": job.notes,
-            "stepper": together.make_stepper(job.stepper, recipe.name),
-        }
-        ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
-        finish_run(run, recipe, job, ended, observers, report=report)
+    """The training, and the files at its end. For who holds the lock of the run."""
+    job.keep(run)
+    tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
+    how: dict[str, Any] = {
+        "resume": resume,
+        "observers": observers,
+        "sample": job.sample,
+        "notes": job.notes,
+        "stepper": together.make_stepper(job.stepper, recipe.name),
+    }
+    ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
+    finish_run(run, recipe, job, ended, observers, report=report)
     return run
 
 
@@ -290,15 +289,16 @@ def _train_module(
         source = TensorSource(data, batch=config.batch, seed=config.seed)
     wanted = as_task(task)
     check_labels(model, wanted, source, data)
-    beginning: AbstractContextManager[Run]
-    if resume:
-        beginning = nullcontext(Run.open(latest_run_path(None) if out is None else out))
-    else:
-        kind = registered_name(model)
-        about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
-        about |= {"model": model.config} if kind is not None else {}
-        beginning = new_run(new_run_path("module") if out is None else out, about)
-    with beginning as run, exclusive_lock(run.state):
+    with ExitStack() as after:
+        if resume:
+            run = Run.open(latest_run_path(None) if out is None else out)
+            after.enter_context(exclusive_lock(run.state))
+        else:
+            kind = registered_name(model)
+            about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
+            about |= {"model": model.config} if kind is not None else {}
+            create = after.enter_context(new_run(new_run_path("module") if out is None else out))
+            run = create(about)
         loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)
         if report:
             curves(run)

@@ -44,9 +44,10 @@ def read_settings(request: TrainRequest, words: list[str], program: str) -> Sett
 
 def _first_options(request: TrainRequest, words: list[str], program: str) -> dict[str, Any]:
     """The options on which defaults depend: those by which the data is read."""
-    section = request.recipe.data_section(request.data)
+    early = early_options(request.recipe, words)
+    section = request.recipe.data_section(request.data, request.kind, early)
     if section is None:
-        return early_options(request.recipe, words)
+        return early
     own: list[str] = []
     is_own = False
     for word in words:

@@ -107,9 +107,14 @@ class Recipe(ABC):
             )
         return kind
 
-    def data_section(self, data: Any) -> Any | None:
+    def data_section(
+        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> Any | None:
         """The data section of the settings for a path, the name of a built-in task, an object or None: what is read
-        first, and once. None: the recipe reads later, and has `defaults` of its own."""
+        first, and once. None: the recipe reads later, and has `defaults` of its own.
+
+        kind: of model, if it was named; early: those of `early_options` that were given
+        """
         return None
 
     def choose_defaults(self, data: Any, examples: Examples | None, kind: str | None) -> Settings:
@@ -138,7 +143,7 @@ class Recipe(ABC):
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
     ) -> Settings:
         """Good settings for this data (a path, None, or an object) and kind of model, before anything is read."""
-        return self.choose_defaults(self.data_section(data), None, model)
+        return self.choose_defaults(self.data_section(data, model, early), None, model)
 
     def derived_options(self, settings: Settings) -> Mapping[str, str]:
         """The options of these settings that only the data decides -> the option to give instead, or ""."""

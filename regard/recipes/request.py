@@ -50,9 +50,10 @@ class TrainRequest:
     def defaults(self, options: Mapping[str, Any]) -> Settings:
         """The settings that options change: the recipe's for this data and kind of model, with the body of an earlier
         run. options: those that were given; of them only what the data is read by is set here."""
-        section = self.recipe.data_section(self.data)
+        early = {name: options[name] for name in self.recipe.early_options if name in options}
+        section = self.recipe.data_section(self.data, self.kind, early)
         if section is None:
-            settings = self._without_reading(options)
+            settings = self._without_reading(options, early)
         else:
             data = {name: value for name, value in options.items() if name.startswith("data.")}
             settings = self._after_reading(set_options(section, data))
@@ -69,9 +70,8 @@ class TrainRequest:
             self._read = section
         return self.recipe.choose_defaults(section, self.examples, self.kind)
 
-    def _without_reading(self, options: Mapping[str, Any]) -> Settings:
+    def _without_reading(self, options: Mapping[str, Any], early: Mapping[str, Any]) -> Settings:
         """The defaults of a recipe that reads its data later."""
-        early = {name: options[name] for name in self.recipe.early_options if name in options}
         if self._early is None or self._early[0] != early:
             self._early = early, self.recipe.defaults(self.data, self.kind, early)
         return self.recipe.refine_defaults(self._early[1], options, None if self._is_path() else self.data)

@@ -19,7 +19,7 @@ from regard.config import to_dict
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings, kind_of
 from regard.recipes.text.labelled import LabelledConfig
-from regard.runs.new_run import new_run
+from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from tests.golden import data
@@ -186,8 +186,7 @@ def check_resumed(words, how, started, settings, out):
         sections |= {"data": started.data, "model": started.model, "train": started.train}
         if "start" in how:
             sections |= {"from": str(Run.open(how["start"]).path), "imported": None}
-        with new_run(out, sections):
-            pass
+        create_run(out, sections)
     else:
         out.mkdir()
         facts = {"recipe": recipe.name, "kind": kind, "from": None, "given": None}

@@ -20,7 +20,7 @@ from regard.recipes.job import DataContext
 from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.recipe import RECIPE as SETS
 from regard.recipes.settings import settings_of_kind
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from regard.targets.open import open_target
 from regard.training.config import TrainConfig
 
@@ -40,7 +40,7 @@ def run(tmp_path, monkeypatch):
         settings = RECIPES[type(model)](data=data, model=model, train=TrainConfig(batch=4))
         job = recipe.prepare(settings, DataContext(cache=tmp_path))
         sections = {"model": job.model, "data": data, "train": settings.train, **job.summary}
-        made = Run.create(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
+        made = create_run(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
         network = job.build()
         made.publish(save(network.state_dict()))
         return network, job, open_target(made.path).reader

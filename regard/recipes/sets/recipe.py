@@ -68,7 +68,9 @@ class SetsRecipe(Recipe):
     supervised = Supervised(processor=SetsProcessor, **SHARED)
     clusters = Cluster(processor=ClusterProcessor, **SHARED)
 
-    def data_section(self, data: Any) -> SetsConfig:
+    def data_section(
+        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> SetsConfig:
         return data_section(data)
 
     def choose_defaults(self, data: SetsConfig, examples: Examples | None, kind: str | None) -> Settings:
