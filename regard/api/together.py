@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from regard.config import to_dict
 from regard.data.slices import check_sliceable
 from regard.errors import RegardError
 from regard.recipes.base import Recipe
@@ -18,7 +17,6 @@ from regard.recipes.job import Job
 from regard.recipes.settings import Settings
 from regard.runs.locations import new_run_path
 from regard.runs.run import Run, check_free
-from regard.training.agree import check_agreement
 from regard.training.config import TrainConfig
 from regard.training.distributed import DistributedStepper, follow, refuse_carried
 from regard.training.ranks import (
@@ -168,21 +166,14 @@ def make_stepper(job_stepper: Any, recipe: str) -> Callable[..., Stepper]:
 
 
 def follow_job(recipe: Recipe, job: Job, model: Any, settings: Settings) -> bool:
-    """Make sure that all processes train the same; then, on every rank but 0, do what rank 0 says, until the end.
-    Returns whether this was done: rank 0 goes on by itself."""
+    """On every rank but 0, do what rank 0 says, until the end. Returns whether this was done: rank 0 goes on by
+    itself."""
     ranks = current_ranks()
     if ranks is None:
         return False
     make = make_stepper(job.stepper, recipe.name)
     check_sliceable(job.source)
     refuse_carried(job.task)
-    facts = {
-        "recipe": recipe.name,
-        "kind": job.kind,
-        "data": to_dict(settings.data),
-        "corpus": to_dict(job.info),
-    }
-    check_agreement(ranks, model, job.source, settings.train, {**facts, "model": to_dict(job.model)})
     if ranks.leads:
         return False
     follow(model, job.task, job.source, settings.train, make)

@@ -27,14 +27,12 @@ from regard.training.balance import busiest
 from regard.training.checkpoint import Checkpoint
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
-from regard.training.global_draws import GlobalDraws
 from regard.training.ranks import Ranks, choose_device
 from regard.training.recompute import recomputing
 from regard.training.shared_muon import SharedMuon
-from regard.training.step import Stepper, seed_all, step_seed
+from regard.training.step import Stepper, seed_all
 from regard.training.stop import Stopped
 from regard.training.sums import Numbered, Numbers, summing_over_ranks
-from regard.training.sync_batch_norm import SyncedNorms
 from regard.training.table_gradients import TableGradients
 from regard.training.tasks import Task, as_task
 from regard.training.threads import use_threads
@@ -68,8 +66,6 @@ class DistributedStepper(Stepper):
         refuse_carried(task)
         super().__init__(model, task, source, replace(config, device=choose_device(config.device, ranks)))
         self.ranks = ranks
-        self.norms = SyncedNorms(self.model)
-        self.same_draws = self.device.type == "cpu" and not config.compile
         self._spread_due = True
         self.tables: TableGradients | None = None
         self.loss_of: nn.Module = self._wrap()
@@ -148,7 +144,7 @@ class DistributedStepper(Stepper):
         self.ranks.spread([*state.values(), *average])
 
     def own_gradients(self, step: int) -> tuple[Tensor, int]:
-        self._seed(step)
+        seed_all(self.config.seed, step, self.device, self.ranks.rank)
         begin_step = getattr(self.task, "begin_step", None)
         if begin_step is not None:
             begin_step(step)
@@ -158,7 +154,7 @@ class DistributedStepper(Stepper):
         for number in range(step * count, (step + 1) * count):
             mine = read_slice(self.source, number, self.ranks.rank, self.ranks.world)
             last = number == (step + 1) * count - 1
-            with self._without_sync() if not last else nullcontext(), self._drawing(mine, step):
+            with self._without_sync() if not last else nullcontext():
                 sums.append(self._backward(mine, sums))
             size += mine.size
         if self.tables is not None:
@@ -176,10 +172,9 @@ class DistributedStepper(Stepper):
 
     def _backward(self, mine: Slice, before: list[Tensor]) -> Tensor:
         """Gradients of Σ loss·weight over all ranks, divided by the weight of the first batch."""
-        self.norms.counts = mine.counts
         batch = mine.batch.to(self.device)
         self.balance.begin()
-        # weights may be gathered, and norms added up, in there
+        # weights may be gathered in there
         with self.ranks.noticing(), self.precision():
             loss, weight = self.loss_of(batch)
         balance = self.balance.take_part(self.ranks.sum, mine.counts)
@@ -199,7 +194,9 @@ class DistributedStepper(Stepper):
         return found
 
     def own_evaluation(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
-        """Every rank measures some batches of the validation split; what they found is added up."""
+        """Every rank measures some batches of the validation split; what they found is added up. Running means of
+        batch norm are those of rank 0, which are saved."""
+        self.ranks.spread(list(self.model.buffers()))
         with summing_over_ranks(self._sum_numbers):
             try:
                 self.balance.take_load()
@@ -235,21 +232,6 @@ class DistributedStepper(Stepper):
                 before = total.get(name, [0.0] * len(numbers))
                 total[name] = [a + b for a, b in zip(before, numbers, strict=True)]
         return total
-
-    # ── chance
-
-    def _seed(self, step: int) -> None:
-        """The same numbers on all ranks, of which each takes those of its rows; on a GPU, where drawing them all
-        would take long, numbers of its own."""
-        if self.same_draws:
-            seed_all(self.config.seed, step, self.device)
-        else:
-            seed_all(self.config.seed, step, self.device, self.ranks.rank)
-
-    def _drawing(self, mine: Slice, step: int) -> AbstractContextManager[Any]:
-        if not self.same_draws:
-            return nullcontext()
-        return GlobalDraws(mine.axes, step_seed(self.config.seed, step, self.ranks.rank))
 
 
 def follow(
