@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from regard.api.train import train
 from regard.data.array import Array
 from regard.recipes.graphs.dataset import Graphs, GraphsConfig, prepare_graphs
-from regard.runs.best import rank
+from regard.runs.best_checkpoint import rank
 
 RESULTS = Path(__file__).parent / "results.md"
 LAYERS = {

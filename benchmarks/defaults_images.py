@@ -22,9 +22,9 @@ from alternate import table
 from torch import Tensor, nn
 
 import regard
+from regard.data.cache_folder import cache_folder
 from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.recipes.images.dataset import Images, ImagesConfig, prepare
-from regard.runs.locations import cache_folder
 from regard.training.budget import EVALUATIONS, SHARE
 from regard.training.progress import Observer
 

@@ -29,7 +29,7 @@ from regard.data.columns import read_columns
 from regard.data.image_arrays import read_npz
 from regard.data.meshes import read_mesh
 from regard.data.point_clouds import read_cloud
-from regard.data.tables import read_table
+from regard.data.row_table import read_table
 from regard.errors import RegardError
 from regard.look.reader import at_path
 from regard.recipes.graphs.files import read_graphs
@@ -243,8 +243,8 @@ CONTENTS = {
     "tokenizer with added tokens that are none": bpe(added_tokens=[3]),
     "tokenizer that is no object": bpe(model="BPE"),
     "tokenizer that backtracks": bpe(pre_tokenizer=split_by("(a+)+$|((ab)*)*c")),
-    "words that are none": b'{"kind": "words", "vocabulary": [1, null]}',
-    "characters again and again": b'{"kind": "characters", "characters": "aaaa"}',
+    "tokenizer with a list of tokens": bpe(model={"type": "BPE", "vocab": ["a", None], "merges": []}),
+    "words without the space": bpe(model={"type": "WordLevel", "vocab": {"<unknown>": 0, "a": 1}, "unk_token": "b"}),
     "a run of another program": b'{"regard": 5, "format": [1]}',
     "a run of odd sections": run_of(model=3, data=[], train="x"),
     "a large run": run_of(model={"vocab": 10**18, "dim": 10**9, "depth": 10**9}, train={}),

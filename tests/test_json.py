@@ -23,8 +23,7 @@ from regard.training.tasks import Classify, keep_finite
 ROOT = Path(files.__file__).parent
 # between processes of our own, or as a key: names, texts and whole numbers only
 PIPES = {
-    "data/encode_text.py",
-    "data/subwords.py",
+    "data/tokenizer.py",
     "data/cache.py",
     "recipes/text/labelled.py",
     "recipes/same_data.py",

@@ -13,7 +13,9 @@ import pytest
 import regard
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"torch", "numpy", "pydantic", "einops", "safetensors", "tyro", "rich", "matplotlib", "transformers"}
+HEAVY = {
+    "torch", "numpy", "pydantic", "pyarrow", "tokenizers", "einops", "safetensors", "tyro", "rich", "matplotlib", "transformers"
+}  # fmt: skip
 
 
 def loaded_after(code):

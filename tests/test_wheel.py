@@ -47,12 +47,14 @@ def test_its_metadata(wheel):
         "einops",
         "filelock",
         "pydantic",
+        "pyarrow",
         "safetensors",
         "tyro",
         "rich",
         "jinja2",
         "latex2mathml",
         "markdown-it-py",
+        "tokenizers",
     }
 
 

@@ -14,6 +14,7 @@ import torch
 
 from regard.api.compared_run import ComparedRun, differing, read_run, short_names
 from regard.data.array import Array
+from regard.data.cache_folder import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError
@@ -21,7 +22,6 @@ from regard.recipes.base import recipe_of, settings_of
 from regard.recipes.job import DataContext
 from regard.recipes.paired import Difference, differ
 from regard.recipes.same_data import check_same_data
-from regard.runs.locations import cache_folder
 from regard.runs.run import Run
 from regard.training.scores import Scores
 

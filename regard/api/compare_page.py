@@ -22,7 +22,7 @@ from regard.look import page
 from regard.look.comparison import FILES, page_of
 from regard.look.pack import round_digits
 from regard.look.private import without_folders
-from regard.runs.figures import say_difference
+from regard.runs.number_format import say_difference
 
 DIGITS = 6  # of a loss
 

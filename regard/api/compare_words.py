@@ -7,7 +7,7 @@ from typing import Any
 from regard.api.compare import Comparison
 from regard.api.compared_run import ComparedRun
 from regard.recipes.paired import Difference
-from regard.runs.figures import say_difference, say_measure
+from regard.runs.number_format import say_difference, say_measure
 
 LONGEST = 60  # characters of a setting
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.api.reading import configure, read_differently
+from regard.data.cache_folder import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError
 from regard.recipes.base import recipe_of
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
-from regard.runs.locations import cache_folder
 from regard.targets.imported import open_run
 
 

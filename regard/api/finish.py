@@ -19,9 +19,9 @@ from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.job import Job, Split
 from regard.recipes.kept_examples import choose_examples
-from regard.runs import outcome
-from regard.runs.repeats import Repeats
+from regard.runs.report_examples import FILE as OUTCOME
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from regard.symmetry.report import law_title
 from regard.targets.open import target_of_run
 from regard.training.progress import Observer, tell
@@ -98,7 +98,7 @@ def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, split: 
     if (run.config.train or {}).get("examples", True):
         with suppress(ValueError, OSError, ImportError, RuntimeError):
             facts["examples"] = choose_examples(model, job, split)
-    run.write(outcome.FILE, facts)
+    run.write(OUTCOME, facts)
 
 
 def _write_confusion(run: Run, found: Evaluation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.api.look import read_laws
-from regard.runs.figures import say_measure
+from regard.runs.number_format import say_measure
 from regard.runs.run import Run
 
 COUNTS = ("files", "pictures", "rows", "train", "validation", "test", "tokens", "vocabulary")

@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Job
-from regard.runs.best import LAST, main_measure
-from regard.runs.figures import say_measure, say_value
+from regard.runs.best_checkpoint import LAST, main_measure
+from regard.runs.number_format import say_measure, say_value
 from regard.runs.run import Run
 from regard.training.result import Result
 

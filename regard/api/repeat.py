@@ -23,11 +23,10 @@ from regard.errors import RegardError
 from regard.look.repeats_page import write_repeats_page
 from regard.recipes.base import Recipe, get_recipe, settings_of
 from regard.recipes.settings import Settings, apply_settings
-from regard.runs.folder_of_runs import FILE
 from regard.runs.lock import exclusive_lock
-from regard.runs.repeats import Over, Repeats, name_runs, number_of
-from regard.runs.run import Run, check_free
+from regard.runs.run import SUMMARY, Run, check_free
 from regard.runs.run_config import RunConfig
+from regard.runs.run_group import Over, Repeats, name_runs, number_of
 from regard.training.config import TrainConfig
 from regard.training.loop import MAY_CHANGE
 from regard.training.progress import Ending, Observer, tell
@@ -270,6 +269,6 @@ def _new_folder(path: Path) -> Iterator[None]:
             yield
         except BaseException:
             if not any(Run.exists(each) for each in path.iterdir()):
-                (path / FILE).unlink(missing_ok=True)
+                (path / SUMMARY).unlink(missing_ok=True)
                 discard_start(path, made)
             raise

@@ -15,7 +15,7 @@ from regard.errors import RegardError
 from regard.recipes.base import Recipe
 from regard.recipes.job import Job
 from regard.recipes.settings import Settings
-from regard.runs.locations import new_run_path
+from regard.runs.paths import new_run_path
 from regard.runs.run import Run, check_free
 from regard.training.config import TrainConfig
 from regard.training.distributed import DistributedStepper, follow, refuse_carried

@@ -16,6 +16,7 @@ from regard.api.finish import finish_run
 from regard.api.python_words import speak_python
 from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
 from regard.data.batch import Source
+from regard.data.cache_folder import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.data.tensor_source import TensorSource
@@ -28,10 +29,10 @@ from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
 from regard.recipes.job import DataContext, Job
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, apply_settings, moved_data
-from regard.runs.locations import cache_folder, latest_run_path, new_run_path
 from regard.runs.lock import exclusive_lock
-from regard.runs.repeats import Repeats
+from regard.runs.paths import latest_run_path, new_run_path
 from regard.runs.run import Run, check_free
+from regard.runs.run_group import Repeats
 from regard.targets.imported import open_run
 from regard.training import loop
 from regard.training.config import TrainConfig
@@ -61,7 +62,7 @@ def train(
     report: bool = True,
 ) -> Run | Any:
     """Train a recipe on your data, or any module of your own. Returns the run directory; for several seeds or
-    folds the folder with all their runs, `regard.runs.repeats.Repeats`.
+    folds the folder with all their runs, `regard.runs.run_group.Repeats`.
 
         train("text", data="my.txt", out="runs/mine", minutes=2)
         train("text", data="my.txt", options={"model.dim": 256, "train.lr": 0.01})

@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 from regard import files
 from regard.errors import RegardError
-from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.manifest import COPIED, Entry, Manifest
 from regard.runs.manifest import FILE as MANIFEST
-from regard.runs.run import VERIFIED, WRITTEN, Run
+from regard.runs.run import VERIFIED, WRITTEN, Run, is_run_group, say_which_runs
 from regard.runs.run_config import RunConfig
 from regard.training.checkpoint import Checkpoint, Checkpoints
 
@@ -82,7 +81,7 @@ def verify(path: str | os.PathLike[str], *, repair: bool = False) -> Verificatio
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
         raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
-    if is_folder_of_runs(path):
+    if is_run_group(path):
         raise RegardError(say_which_runs(path))
     of_a_run = (MANIFEST, "state/config.json", "state/latest.json")
     if not Run.exists(path) and not any((path / name).exists() for name in of_a_run):

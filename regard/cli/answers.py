@@ -8,7 +8,7 @@ import time
 from regard.files import json_text
 from regard.recipes.answers import is_answers_file, is_lines_file
 from regard.recipes.prediction import Prediction
-from regard.runs.figures import say_percent
+from regard.runs.number_format import say_percent
 
 LISTED = 10  # files that are named one by one
 NAMED = 5  # errors that are printed, when all of them are in a table

@@ -100,8 +100,8 @@ def train(words: list[str]) -> int:
     from regard.api.together import is_follower
     from regard.cli import options
     from regard.recipes.base import get_recipe
-    from regard.runs.command import shell_command
-    from regard.runs.repeats import Repeats
+    from regard.runs.program_name import shell_command
+    from regard.runs.run_group import Repeats
     from regard.training.keep_memory import retain_freed_memory
     from regard.training.progress import Ending
 
@@ -147,9 +147,9 @@ def train_as_asked(
     from regard.data.scan import scanning_once
     from regard.recipes.base import settings_of
     from regard.recipes.settings import apply_settings, moved_data
-    from regard.runs.locations import latest_run_path
-    from regard.runs.repeats import Repeats
+    from regard.runs.paths import latest_run_path
     from regard.runs.run import Run
+    from regard.runs.run_group import Repeats
     from regard.targets.imported import open_run
     from regard.training.progress import watch
 

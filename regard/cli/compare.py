@@ -127,7 +127,7 @@ def _settings(found: Comparison) -> Table:
 def _differences(pairs: tuple[Pair, ...]) -> Table:
     """A row for each measure of each pair."""
     from regard.api.compare_words import say_examples, say_interval, say_verdict
-    from regard.runs.figures import say_difference
+    from regard.runs.number_format import say_difference
 
     table = _table("difference", "measure", "", "95 % interval", "examples", "")
     for pair in pairs:

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.progress import Note
+from regard.data.safe_split import REACH, cut
 from regard.data.scan import once
-from regard.data.text_cuts import REACH, cut
 from regard.errors import RegardError
 from regard.files import open_regular
 
@@ -181,12 +181,16 @@ def pieces(files: Sequence[TextFile], size: int) -> list[Piece]:
 
 def sample_pieces(all: Sequence[Piece], limit: float, random: np.random.Generator) -> list[Piece]:
     """At most about `limit` bytes of pieces, drawn by chance but in their order; all of them if they fit."""
-    sizes = np.array([piece.stop - piece.start for piece in all])
-    if sizes.sum() <= limit:
-        return list(all)
-    order = random.permutation(len(all))
-    count = max(1, int(np.searchsorted(np.cumsum(sizes[order]), limit, side="right")))
-    return [all[i] for i in sorted(order[:count])]
+    return [all[i] for i in sample_sizes([piece.stop - piece.start for piece in all], limit, random)]
+
+
+def sample_sizes(sizes: Sequence[int], limit: float, random: np.random.Generator) -> list[int]:
+    """The places of sizes that sum to at most about `limit`, drawn by chance but in their order; all if they fit."""
+    if sum(sizes) <= limit:
+        return list(range(len(sizes)))
+    order = random.permutation(len(sizes))
+    count = max(1, int(np.searchsorted(np.cumsum(np.array(sizes)[order]), limit, side="right")))
+    return sorted(order[:count].tolist())
 
 
 def read(piece: Piece) -> str:

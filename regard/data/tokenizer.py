@@ -1,26 +1,37 @@
-"""Tokenizers: text to ids and back. Characters, bytes and words are here; subwords are in `subwords.py`.
+"""Tokenizers: text to ids and back. Each is a tokenizer.json of the package `tokenizers`, which decodes; characters, bytes
+and words are encoded by NumPy (`characters.py`, `words.py`), which is several times faster.
 
-`decode(encode(text)) == text` for every text without unknown parts. Vocabularies are sorted, so ids are the
-same in every process. A tokenizer is one JSON file, and no code in it is ever run.
+`decode(encode(text)) == text` for every text without unknown parts, unless a tokenizer of others normalises (lower-cases,
+strips accents). No code in a tokenizer.json is ever run.
 """
 
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, compress, repeat
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import tokenizers
 
 from regard import files
 from regard.data.array import Array
-from regard.errors import RegardError, nearest
+from regard.data.foreign_tokenizer import calm, check_count, check_tokenizer
+from regard.data.safe_split import cuts
+from regard.errors import RegardError
+
+CHUNK = 1 << 13  # characters
+# chunks that the package encodes at once, on all cores: each token costs about a hundred bytes until it is an id
+AT_ONCE = 16
+
+# a key of tokenizer.json: the model expects the special tokens that it would add, and ends texts with some
+FRAMED = "regard_framed"
+MASKS = ("[MASK]", "<mask>")
 
 
 class Stream(Protocol):
@@ -47,27 +58,65 @@ class UnknownCharacter(RegardError):
         self.character, self.place = character, place
 
 
-class Tokenizer(ABC):
-    """encode: text -> ids, decode: ids -> text."""
+class Tokenizer:
+    """encode: text -> ids, decode: ids -> text, by a tokenizer of the package. A file of others comes through `from_json`,
+    which tries it first.
 
-    name: str  # "characters", "bytes", "words", or the name of the algorithm: "bpe", "wordpiece", ...
+    It adds no special tokens and does not truncate. framed: {"ends": [ids]} of the key FRAMED; then it knows which
+    special tokens its own file would add, `prefix` and `suffix`, and which end a text.
+    """
+
+    name: str = ""  # "characters", "bytes", "words", or the name of the algorithm: "bpe", "wordpiece", ...
     size: int  # ids are 0 ... size − 1
-    unknown: int | None = None  # the id of unknown parts; None: there is none
-    mask: int | None = None  # the id of masked tokens, where the vocabulary has one
+    unknown: int | None  # the id of unknown parts; None: there is none
+    mask: int | None  # the id of masked tokens, where the vocabulary has one
     # ids that a model of others expects before and after each text
     prefix: tuple[int, ...] = ()
     suffix: tuple[int, ...] = ()
     ends: tuple[str, ...] = ()  # signs with which it says that a text is over
 
+    def __init__(self, inner: tokenizers.Tokenizer, framed: Any = None) -> None:
+        self._inner, self._framed = inner, framed
+        self._inner.no_truncation()
+        self._inner.no_padding()
+        self._data = json.loads(self._inner.to_str())
+        vocabulary = self._inner.get_vocab(with_added_tokens=True)
+        if not vocabulary:
+            raise RegardError("its vocabulary is empty")
+        model = self._data["model"]
+        self.name = self.name or str(model.get("type", "subwords")).lower()
+        self.size = max(vocabulary.values()) + 1
+        self.unknown = vocabulary.get(model.get("unk_token") or "", model.get("unk_id"))
+        self.mask = next((vocabulary[sign] for sign in MASKS if sign in vocabulary), None)
+        self._added = {token["content"]: token["id"] for token in self._data.get("added_tokens", ())}
+        self._pieces = self._find_pieces(vocabulary)
+        if self._framed is not None:
+            self._find_frame()
+            self.ends = self._signs()
+
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest unsigned integer type for all ids, little-endian as in files."""
-        return np.min_scalar_type(max(self.size - 1, 0)).newbyteorder("<")
+        """The smallest unsigned integer type for all ids, little-endian, for files."""
+        return np.min_scalar_type(self.size - 1).newbyteorder("<")
 
-    @abstractmethod
     def encode(self, text: str) -> Array:
-        """The ids of a text, as `dtype`. Unknown parts get the id `unknown`. If there is no such id, an error
-        names the place."""
+        """The ids of a text.   int64. Unknown parts get the id `unknown`. If there is no such id, an error names the place."""
+        try:
+            with calm("encode this text"):
+                return self._encode(text)
+        except (UnicodeEncodeError, TypeError) as error:
+            raise half_a_character(text) or error from error
+
+    def _encode(self, text: str) -> Array:
+        bounds = list(pairwise([0, *cuts(text, CHUNK), len(text)]))
+        ids: list[Array] = [np.zeros(0, dtype=np.int64)]
+        for first in range(0, len(bounds), AT_ONCE):
+            chunks = [text[start:stop] for start, stop in bounds[first : first + AT_ONCE]]
+            found = self._inner.encode_batch_fast(chunks, add_special_tokens=False)
+            for chunk, encoding in zip(chunks, found, strict=True):
+                check_count(len(encoding), len(chunk))
+                ids.append(np.array(encoding.ids, dtype=np.int64))
+        return np.concatenate(ids)
 
     def frame(self, ids: Array, most: int | None = None) -> Array:
         """The ids of a whole text with those that the model expects before and after; `most` in all."""
@@ -75,34 +124,47 @@ class Tokenizer(ABC):
             return ids
         if most is not None:
             ids = ids[: max(0, most - len(self.prefix) - len(self.suffix))]
-        parts = (self.prefix, ids, self.suffix)
-        return np.concatenate([np.asarray(part, dtype=self.dtype) for part in parts])
+        return np.array([*self.prefix, *ids, *self.suffix], dtype=np.int64)
 
-    @abstractmethod
     def decode(self, ids: Sequence[int] | Array) -> str:
         """The text of these ids."""
+        known = self._check_ids(ids).tolist()
+        if self._pieces is not None:
+            return b"".join(self._pieces[id] for id in known).decode("utf-8", "replace")
+        with calm("decode these ids"):
+            return str(self._inner.decode(known, skip_special_tokens=False))
 
-    @abstractmethod
     def stream(self) -> Stream:
         """Decode one id after another."""
+        if self._pieces is None:
+            return _Growing(self)
+        return BytePieces(self._pieces)
 
     def called(self, id: int) -> str:
         """How one id is displayed: its text, or its bytes if it is only a part of a character."""
-        return self.decode([id])
+        if self._pieces is None:
+            return self.decode([id])
+        return self._pieces[id].decode("utf-8", "backslashreplace")
 
     def split(self, text: str) -> list[str]:
         """What each id of a text stands for; unknown parts as they are in the text."""
         return [self.called(id) for id in self.encode(text).tolist()]
 
-    @abstractmethod
     def unknowns(self, text: str) -> tuple[str, ...]:
         """The unknown characters or words of a text, each once, in their order."""
+        if self.unknown is None:
+            return ()
+        encoding = self._inner.encode(text, add_special_tokens=False)
+        found = zip(encoding.ids, encoding.offsets, strict=True)
+        return tuple(dict.fromkeys(text[start:stop] for id, (start, stop) in found if id == self.unknown))
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """The tokenizer as plain data, for JSON."""
+        """The content of a tokenizer.json."""
+        if self._framed is not None:
+            return {**self._data, FRAMED: self._framed}
+        return dict(self._data)
 
-    def _checked(self, ids: Sequence[int] | Array) -> Array:
+    def _check_ids(self, ids: Sequence[int] | Array) -> Array:
         array = np.asarray(ids)
         if array.ndim != 1:
             raise RegardError(
@@ -120,143 +182,40 @@ class Tokenizer(ABC):
             )
         return array
 
+    def _signs(self) -> tuple[str, ...]:
+        """The texts of the ids that end a text."""
+        ids = self._framed.get("ends", []) if isinstance(self._framed, dict) else None
+        if not isinstance(ids, list) or not all(type(id) is int and 0 <= id < self.size for id in ids):
+            raise RegardError(f'its "{FRAMED}" must be {{"ends": [ids]}}, got {str(self._framed)[:60]}')
+        return tuple(sign for sign, id in self._added.items() if id in ids and sign)
 
-class Characters(Tokenizer):
-    """One id for each character of the training text, in the order of their code points."""
+    def _find_frame(self) -> None:
+        """The ids that the tokenizer's own file puts around a text."""
+        with calm("read it"):
+            bare = self._inner.encode("a", add_special_tokens=False).ids
+            whole = self._inner.encode("a", add_special_tokens=True).ids
+        count = len(bare)
+        starts = [i for i in range(len(whole) - count + 1) if whole[i : i + count] == bare]
+        if not starts:
+            raise RegardError("it changes a text when it adds special tokens, and not only around it")
+        self.prefix, self.suffix = tuple(whole[: starts[0]]), tuple(whole[starts[0] + count :])
 
-    name = "characters"
-
-    def __init__(self, characters: str) -> None:
-        if not characters or list(characters) != sorted(set(characters)):
-            raise RegardError("characters must be different, sorted, and at least one; use sorted(set(text))")
-        if half := half_a_character(characters):
-            raise half
-        self.characters, self.size = characters, len(characters)
-        self._points = _points(characters).astype("<u4")
-        self._table = np.full(int(self._points[-1]) + 2, self.size, dtype=np.min_scalar_type(self.size))
-        self._table[self._points] = np.arange(self.size)  # all others, and all above, give `size`
-
-    def encode(self, text: str) -> Array:
-        ids: Array = self._table.take(_points(text), mode="clip")
-        unknown = ids == self.size
-        if unknown.any():
-            place = int(unknown.argmax())
-            raise UnknownCharacter(text[place], place, self.size)
-        return ids.astype(self.dtype, copy=False)
-
-    def decode(self, ids: Sequence[int] | Array) -> str:
-        return self._points[self._checked(ids)].tobytes().decode("utf-32-le", "surrogatepass")
-
-    def stream(self) -> Stream:
-        return _Each(self)
-
-    def unknowns(self, text: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each for each in text if each not in self.characters))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.name, "characters": self.characters}
+    def _find_pieces(self, vocabulary: dict[str, int]) -> list[bytes] | None:
+        """The bytes of each id, if a text is nothing but these one after another; None: only the package can decode."""
+        decoder = (self._data.get("decoder") or {}).get("type")
+        if decoder not in ("ByteLevel", "Fuse"):
+            return None
+        byte_of = {sign: byte for byte, sign in enumerate(byte_signs())}
+        pieces = [b""] * self.size
+        for text, id in vocabulary.items():
+            if decoder == "Fuse" or text in self._added or any(sign not in byte_of for sign in text):
+                pieces[id] = text.encode("utf-8")
+            else:
+                pieces[id] = bytes(byte_of[sign] for sign in text)
+        return pieces
 
 
-class Bytes(Tokenizer):
-    """One id for each byte of the text in UTF-8: 256 ids, and nothing is unknown."""
-
-    name, size = "bytes", 256
-
-    def encode(self, text: str) -> Array:
-        try:
-            return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
-        except UnicodeEncodeError as error:
-            raise half_a_character(text) or error from error
-
-    def decode(self, ids: Sequence[int] | Array) -> str:
-        return self._checked(ids).astype(np.uint8).tobytes().decode("utf-8", "replace")
-
-    def called(self, id: int) -> str:
-        return shown_bytes(bytes([id]))
-
-    def stream(self) -> Stream:
-        return BytePieces([bytes([each]) for each in range(256)])
-
-    def unknowns(self, text: str) -> tuple[str, ...]:
-        return ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.name}
-
-
-class Words(Tokenizer):
-    """One id for each word, each run of spaces, and each other character. Id 0 is for unknown words; a word
-    that is known in other case only has the id of that.
-
-    A single space between two words has no id; `decode` puts it back. "I like dogs." becomes I·like·dogs·.
-    and "yes, no" becomes yes·,·␣·no. So whitespace and punctuation are kept, and a text has about as many
-    ids as words.
-    """
-
-    name, unknown, sign = "words", 0, "<unknown>"
-
-    def __init__(self, vocabulary: Sequence[str]) -> None:
-        self.vocabulary = tuple(vocabulary)
-        if list(self.vocabulary) != sorted({*self.vocabulary, " "}) or "" in self.vocabulary:
-            raise RegardError(
-                "a vocabulary of words must be sorted, without repeats, and hold the space; "
-                "use learn('words', texts)"
-            )
-        if half := half_a_character("".join(self.vocabulary)):
-            raise half
-        self.size = 1 + len(self.vocabulary)
-        self._texts = (self.sign, *self.vocabulary)
-        self._ids = {text: id for id, text in enumerate(self.vocabulary, start=1)}
-        # of words that differ only in case, the last is in lower case: capitals sort before
-        self._folded = {text.casefold(): id for text, id in self._ids.items()}
-        self._is_word = np.array([True, *(_WORD.fullmatch(text) is not None for text in self.vocabulary)])
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words alone, without spaces and signs."""
-        return tuple(text for text, word in zip(self._texts, self._is_word, strict=True) if word)[1:]
-
-    def encode(self, text: str) -> Array:
-        return self._parse(text)[0]
-
-    def split(self, text: str) -> list[str]:
-        return self._parse(text)[1]
-
-    def _parse(self, text: str) -> tuple[Array, list[str]]:
-        """The ids of a text, and what each of them stands for."""
-        found = _TOKEN.findall(text)
-        ids = np.fromiter(map(self._ids.get, found, repeat(0)), dtype=self.dtype, count=len(found))
-        for place in np.flatnonzero(ids == 0).tolist():
-            ids[place] = self._folded.get(found[place].casefold(), 0)
-        word = self._is_word[ids]
-        implied = ids[1:-1] == self._ids[" "]
-        implied &= word[:-2]
-        implied &= word[2:]
-        keep = np.ones(len(ids), dtype=bool)
-        keep[1:-1] = ~implied
-        return ids[keep], list(compress(found, keep.tolist()))
-
-    def decode(self, ids: Sequence[int] | Array) -> str:
-        ids = self._checked(ids)
-        word = self._is_word[ids]
-        spaced = [""] * len(ids)
-        for place in np.flatnonzero(word[1:] & word[:-1]).tolist():
-            spaced[place + 1] = " "
-        texts = [self._texts[id] for id in ids.tolist()]
-        return "".join(chain.from_iterable(zip(spaced, texts, strict=True)))
-
-    def stream(self) -> Stream:
-        return _EachWord(self)
-
-    def unknowns(self, text: str) -> tuple[str, ...]:
-        found = (each for each in _TOKEN.findall(text) if each.casefold() not in self._folded)
-        return tuple(dict.fromkeys(found))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.name, "vocabulary": list(self.vocabulary)}
-
-
-# ── files and learning
+# ── files
 
 
 def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
@@ -265,17 +224,14 @@ def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
 
 
 def load(path: files.PathLike) -> Tokenizer:
-    """The tokenizer of a tokenizer.json, ours or Hugging Face's. The path may also be a folder with such a
-    file: a run or a model."""
+    """The tokenizer of a tokenizer.json. The path may also be a folder with such a file: a run or a model."""
     if os.path.isdir(path):
         path = Path(path) / "tokenizer.json"
     try:
         with files.readable_as(path, "a tokenizer.json"):
             return from_json(files.read_json(path))
     except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{error}; give a tokenizer.json (ours or Hugging Face's), or its folder"
-        ) from error
+        raise FileNotFoundError(f"{error}; give a tokenizer.json, or its folder") from error
     except ValueError as error:
         words = str(error)
         raise RegardError(
@@ -284,85 +240,32 @@ def load(path: files.PathLike) -> Tokenizer:
 
 
 def from_json(data: Any) -> Tokenizer:
-    """The inverse of `to_json`. A dict with the key "model" is a tokenizer of Hugging Face."""
-    if isinstance(data, dict) and "model" in data:
-        from regard.data.subwords import Subwords  # here: it builds on this file
+    """The inverse of `to_json`. What was not made here is tried in a process of its own first."""
+    from regard.data.byte_pairs import BytePairs  # here: they build on this file
+    from regard.data.characters import Bytes, Characters
+    from regard.data.words import Words
 
-        return Subwords(data)
-    name = data.get("kind") if isinstance(data, dict) else None
-    if not isinstance(name, str) or name not in _READERS:
+    if not isinstance(data, dict) or not isinstance(data.get("model"), dict):
         raise RegardError(
-            'it has neither the key "model" (Hugging Face) nor a "kind" of ' + ", ".join(_READERS)
+            'it has no key "model" with an object, so it is no tokenizer of the package tokenizers'
         )
-    return _READERS[name](data)
+    for kind in (Characters, Bytes, Words):
+        found = kind.of_json(data)
+        if found is not None:
+            return found
+    known = without_frame(data)
+    check_tokenizer(known)
+    with calm("read it"):
+        inner = tokenizers.Tokenizer.from_str(json.dumps(known))
+        return (BytePairs if BytePairs.fits(data) else Tokenizer)(inner, data.get(FRAMED))
 
 
-def learn(tokens: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
-    """Learn a tokenizer from texts. `size` is the largest vocabulary of words and bpe; the most frequent
-    entries are kept."""
-    if tokens == "characters":
-        return Characters("".join(sorted(set().union(*texts))))
-    if tokens == "bytes":
-        return Bytes()
-    if tokens == "words":
-        return Words(_frequent_words(texts, size))
-    if tokens == "bpe":
-        from regard.data.subwords import learn_bpe
-
-        return learn_bpe(texts, size)
-    near = nearest(tokens, TOKENIZERS)
-    raise RegardError(
-        f"tokens must be one of {', '.join(TOKENIZERS)}, got {tokens!r}"
-        + (f"; did you mean '{near}'?" if near else "")
-    )
-
-
-TOKENIZERS = ("characters", "bytes", "words", "bpe")
-
-_COUNTED = 2_000_000  # different words counted at once; beyond, the rare ones are forgotten to save memory
-
-
-def _frequent_words(texts: Iterable[str], size: int) -> list[str]:
-    if size < 2:
-        raise RegardError(
-            f"a vocabulary of words needs at least 2 ids, the unknown and the space, got {size}"
-        )
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(_TOKEN.findall(text))
-        least = 1
-        while len(counts) > _COUNTED:
-            counts = Counter({word: count for word, count in counts.items() if count > least})
-            least *= 2
-    counts.pop(" ", None)
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return sorted([" ", *ranked[: size - 2]])
-
-
-def _characters_of(data: dict[str, Any]) -> Characters:
-    if not isinstance(data.get("characters"), str):
-        raise RegardError('kind "characters" needs them as text under the key "characters"')
-    return Characters(data["characters"])
-
-
-def _words_of(data: dict[str, Any]) -> Words:
-    words = data.get("vocabulary")
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise RegardError('kind "words" needs them as a list under the key "vocabulary"')
-    return Words(words)
-
-
-_READERS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
-    "characters": _characters_of,
-    "bytes": lambda data: Bytes(),
-    "words": _words_of,
-}
+def without_frame(data: dict[str, Any]) -> dict[str, Any]:
+    """The content of a tokenizer.json as the package knows it."""
+    return {key: value for key, value in data.items() if key != FRAMED}
 
 
 # ── parts
-
-_WORD = re.compile(r"\w++(?:['’]\w++)*+")  # letters, digits and _, with apostrophes inside: don't
-_TOKEN = re.compile(_WORD.pattern + r"| ++|[^\w ]")  # every character of a text is in exactly one of these
 
 
 class BytePieces:
@@ -379,39 +282,38 @@ class BytePieces:
         return self._decoder.decode(b"", final=True)
 
 
-class _Each:
-    """A stream for ids that each have a text of their own."""
+class _Growing:
+    """A stream for any tokenizer. It decodes the last ids with and without the newest id; the difference is
+    the new text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-
-    def add(self, id: int) -> str:
-        return self._tokenizer.decode([id])
-
-    def rest(self) -> str:
-        return ""
-
-
-class _EachWord(_Each):
-    """A stream for words; it puts back the space between two words."""
-
-    _tokenizer: Words
-    _after_word = False
+        self._told: list[int] = []  # the ids last told, for what joins them to the next
+        self._held: list[int] = []  # ids since then
 
     def follow(self, id: int) -> None:
         """Continue after this id; its text was returned already."""
-        self._after_word = bool(self._tokenizer._is_word[id])
+        self._told = [id]
 
     def add(self, id: int) -> str:
-        text = super().add(id)
-        word = bool(self._tokenizer._is_word[id])
-        space, self._after_word = " " if word and self._after_word else "", word
-        return space + text
+        self._held.append(id)
+        new = self.rest()
+        if not new or new.endswith("\N{REPLACEMENT CHARACTER}"):
+            return ""
+        self._told, self._held = self._held, []
+        return new
+
+    def rest(self) -> str:
+        before = self._tokenizer.decode(self._told)
+        return self._tokenizer.decode(self._told + self._held)[len(before) :]
 
 
-def shown_bytes(piece: bytes) -> str:
-    """The text of some bytes; bytes of an incomplete character are written as \\x and two digits."""
-    return piece.decode("utf-8", "backslashreplace")
+def byte_signs() -> list[str]:
+    """The character that byte-level vocabularies write for each byte: the byte itself if it is printable,
+    otherwise a code point from 256 on."""
+    seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    hidden = iter(range(256, 512))
+    return [chr(byte) if byte in seen else chr(next(hidden)) for byte in range(256)]
 
 
 def half_a_character(text: str) -> ValueError | None:
@@ -424,19 +326,9 @@ def half_a_character(text: str) -> ValueError | None:
     )
 
 
-def _points(text: str) -> Array:
-    """The code points of a text, one byte each if they fit."""
-    if text.isascii():
-        return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-
-
 def unknown_words(tokenizer: Tokenizer, text: str) -> str | None:
     """A note about the words of a text that the model does not know; None: it knows all."""
-    if tokenizer.unknown is not None:
-        unknown = tokenizer.unknowns(text)
-    else:
-        unknown = ()
+    unknown = () if tokenizer.unknown is None else tokenizer.unknowns(text)
     if not unknown:
         return None
     some = ", ".join(word if word.isprintable() else repr(word) for word in unknown[:3]) + (

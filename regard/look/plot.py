@@ -19,8 +19,8 @@ from torch import Tensor
 from regard import files
 from regard.errors import RegardError
 from regard.look import measure
-from regard.runs.best import LAST, best_evaluation, say_best
-from regard.runs.figures import say_percent
+from regard.runs.best_checkpoint import LAST, best_evaluation, say_best
+from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 
 TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart without colour vision, too

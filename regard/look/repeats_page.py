@@ -13,9 +13,9 @@ from regard.files import write_bytes
 from regard.look import page
 from regard.look.colours import Colour, of_head
 from regard.look.report import FILE
-from regard.runs.figures import say_value
-from regard.runs.repeats import Figures, Repeats, say_spread
+from regard.runs.number_format import say_value
 from regard.runs.run import Run
+from regard.runs.run_group import Figures, Repeats, say_spread
 
 STYLE = "repeats.css"
 WIDTH, HEIGHT = 820, 280  # of a figure

@@ -1,11 +1,10 @@
-"""Tokenizers of ours in the form of Hugging Face."""
+"""Tokenizers with the settings that Hugging Face reads beside them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from regard.data.subwords import FRAMED, byte_signs
-from regard.data.tokenizer import Bytes, Characters, Tokenizer
+from regard.data.tokenizer import Tokenizer, without_frame
 
 SPECIAL = {
     "pad_token": ("[PAD]", "<pad>"),
@@ -16,21 +15,11 @@ SPECIAL = {
     "bos_token": ("<s>", "<|endoftext|>", "<|begin_of_text|>"),
     "eos_token": ("</s>", "<|endoftext|>", "<|im_end|>", "<|end_of_text|>"),
 }
-BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
 
 
-def export_tokenizer(tokenizer: Tokenizer, context: int) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """tokenizer.json and tokenizer_config.json; None: Hugging Face has no such tokenizer."""
-    if isinstance(tokenizer, Characters):
-        data = _pairs(
-            dict(zip(tokenizer.characters, range(tokenizer.size), strict=True)), None, {"type": "Fuse"}
-        )
-    elif isinstance(tokenizer, Bytes):
-        data = _pairs({sign: byte for byte, sign in enumerate(byte_signs())}, BYTE_LEVEL, BYTE_LEVEL)
-    else:
-        data = {key: value for key, value in tokenizer.to_json().items() if key != FRAMED}
-        if "model" not in data:
-            return None
+def export_tokenizer(tokenizer: Tokenizer, context: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """tokenizer.json and tokenizer_config.json."""
+    data = without_frame(tokenizer.to_json())
     settings: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": context,
@@ -42,18 +31,3 @@ def export_tokenizer(tokenizer: Tokenizer, context: int) -> tuple[dict[str, Any]
         if found is not None:
             settings[name] = found
     return data, settings
-
-
-def _pairs(vocabulary: dict[str, int], split: Any, decoder: Any) -> dict[str, Any]:
-    """Byte-pair encoding without pairs: each sign is a token."""
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-        "normalizer": None,
-        "pre_tokenizer": split,
-        "post_processor": None,
-        "decoder": decoder,
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
-    }

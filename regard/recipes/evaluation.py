@@ -14,7 +14,7 @@ from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.job import Job, Split
-from regard.runs.figures import say_measures
+from regard.runs.number_format import say_measures
 from regard.training.tasks import Classify, Task, keep_finite
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch
 from regard.recipes.job import Example, Job, Split
 from regard.recipes.prediction import DIGITS
-from regard.runs.figures import say_number
+from regard.runs.number_format import say_number
 from regard.training.scores import Scores
 
 EACH = 4  # examples of either kind

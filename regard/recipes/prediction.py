@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.errors import RegardError
 from regard.recipes.evidence import Evidence
-from regard.runs.figures import say_number, say_percent
+from regard.runs.number_format import say_number, say_percent
 
 SHOWN = 5  # labels that are printed
 DIGITS = 6  # of a number that is predicted

@@ -17,7 +17,7 @@ def environment(provenance: bool = False) -> dict[str, Any]:
     """On what this process computes; with provenance also the command, the folder, the user and the
     machine."""
     found = {
-        "regard": _version(),
+        "regard": version(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(),
@@ -55,5 +55,5 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _version() -> str:
+def version() -> str:
     return str(sys.modules["regard"].__version__)

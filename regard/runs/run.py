@@ -24,8 +24,7 @@ from typing import Any, Literal, TypeVar
 from regard import config as configs
 from regard import files
 from regard.errors import RegardError
-from regard.runs.environment import _version, environment, start_folder
-from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
+from regard.runs.environment import environment, start_folder, version
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.manifest import FILE as MANIFEST
@@ -33,6 +32,7 @@ from regard.runs.manifest import Manifest
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
 
 C = TypeVar("C")
+SUMMARY = "summary.json"  # of a folder of several runs
 # files that later commands read, each with a checksum; the most needed first
 VERIFIED = (
     "config.json",
@@ -75,7 +75,7 @@ class Run:
         dataclasses."""
         path = Path(path)
         check_free(path)
-        found = {"regard": _version(), "format": FORMAT} | {
+        found = {"regard": version(), "format": FORMAT} | {
             name: _plain(value) for name, value in sections.items()
         }
         if _has_relative_paths(sections.get("data")):
@@ -102,7 +102,7 @@ class Run:
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
             raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
-        if is_folder_of_runs(path):
+        if is_run_group(path):
             raise RegardError(say_which_runs(path))
         if not (path / "config.json").exists():
             raise FileNotFoundError(
@@ -289,6 +289,42 @@ class Run:
         return [(line, _event(line)) for line in lines]
 
 
+# ── a folder of several runs
+
+
+def is_run_group(path: files.PathLike) -> bool:
+    """Is this the folder of several runs, of any format?"""
+    return _summary(path) is not None
+
+
+def run_group_above(path: files.PathLike) -> Path | None:
+    """The folder of several runs that this run is one of; None: it stands alone."""
+    above = Path(path).parent
+    found = _summary(above)
+    if found is None or Path(path).name not in found["names"]:
+        return None
+    return above
+
+
+def say_which_runs(path: files.PathLike) -> str:
+    """The line for whoever gives the folder of several runs where one is expected."""
+    names = (_summary(path) or {"names": ["?"]})["names"]
+    return (
+        f"{path} holds {len(names)} runs, {names[0]} … {names[-1]}; give one of them, such as "
+        f"{Path(path) / names[0]} (the figures of all are in {SUMMARY} and report.html)"
+    )
+
+
+def _summary(path: files.PathLike) -> dict[str, Any] | None:
+    try:
+        found = files.read_json(Path(path) / SUMMARY)
+    except (OSError, ValueError, TypeError):
+        return None
+    if isinstance(found, dict) and "regard" in found and isinstance(found.get("names"), list):
+        return found if found["names"] else None
+    return None
+
+
 # ── words and places
 
 
@@ -297,7 +333,7 @@ def check_free(path: files.PathLike) -> None:
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
-    if Run.exists(path) or is_folder_of_runs(path):
+    if Run.exists(path) or is_run_group(path):
         raise FileExistsError(
             f"{path} holds a run already; go on with it with --resume, or choose another folder with --out"
         )

@@ -16,13 +16,13 @@ from safetensors.torch import save
 from regard import files, registry
 from regard.config import to_dict
 from regard.data.cache import drop_unused, make_private
+from regard.data.cache_folder import cache_folder
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
-from regard.data.subwords import FRAMED, Subwords
+from regard.data.tokenizer import FRAMED, from_json
 from regard.errors import RegardError
 from regard.pretrained.open import is_foreign, read_pretrained
 from regard.pretrained.weights import Pretrained
 from regard.recipes.base import get_recipe
-from regard.runs.locations import cache_folder
 from regard.runs.run import Run, check_free
 
 Place = str | os.PathLike[str]
@@ -91,9 +91,9 @@ def _checked_tokenizer(found: Pretrained) -> dict[str, Any]:
     """The content of tokenizer.json, once it is sure that it can be used and that the model knows its ids."""
     assert found.tokenizer is not None
     try:
-        tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": []}})
+        tokenizer = from_json({**found.tokenizer, FRAMED: {"ends": []}})
         known = [id for id in found.ends if id < tokenizer.size]
-        tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": known}})
+        tokenizer = from_json({**found.tokenizer, FRAMED: {"ends": known}})
     except ValueError as error:
         raise RegardError(f"the tokenizer of {found.where} cannot be used: {error}") from error
     if tokenizer.size > found.config.vocab:

@@ -22,9 +22,8 @@ from regard.look.reader import FixedReader, Reader
 from regard.pretrained.open import is_foreign
 from regard.recipes.base import foreign_reader, recipe_of
 from regard.recipes.processors import ForeignModel
-from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
 from regard.runs.load import load_model
-from regard.runs.run import Run
+from regard.runs.run import Run, is_run_group, say_which_runs
 from regard.symmetry.roles import Roles, inputs_by_name
 from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
@@ -129,7 +128,7 @@ def hugging_face(
 
 def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
     file = path / "config.json"
-    if is_folder_of_runs(path):
+    if is_run_group(path):
         raise RegardError(say_which_runs(path))
     if not file.exists():
         raise RegardError(f"{path} has no config.json; give {TARGETS}")

@@ -18,25 +18,22 @@ from torch import Tensor, nn
 
 from regard.data.batch import Source
 from regard.errors import RegardError
-from regard.runs.best import LAST, rank
+from regard.runs.best_checkpoint import LAST, find_measure, rank
+from regard.runs.convergence import advise
 from regard.runs.environment import environment
 from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.run import Run
-from regard.runs.trend import advise
-from regard.training import budget
+from regard.training.budget import Plan, Timekeeper, settle_budget, time_evaluation
 from regard.training.checkpoint import Checkpoint, CheckpointWriter, TrainState
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
-from regard.training.keep_by import find_measure
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
 from regard.training.result import Result
-from regard.training.settle_budget import settle_budget
 from regard.training.step import Stepper
 from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
 from regard.training.threads import own_threads
-from regard.training.timekeeper import Timekeeper, time_evaluation
 
 MAY_CHANGE = (
     "minutes",
@@ -125,7 +122,7 @@ class Training:
         self.writer = CheckpointWriter(run, beside=config.save_beside)
         self.checkpoints = self.writer.checkpoints
         self.state = TrainState()
-        self.plan: budget.Plan | None = None
+        self.plan: Plan | None = None
         self.timekeeper: Timekeeper | None = None  # of a budget in minutes
         self.notes: list[str] = []
         self.unread: list[

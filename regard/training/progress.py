@@ -15,10 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from regard.errors import RegardError
-from regard.runs.command import shell_command
-from regard.runs.figures import say_loss
-from regard.runs.folder_of_runs import folder_of_runs_above
-from regard.runs.run import Run
+from regard.runs.number_format import say_loss
+from regard.runs.program_name import shell_command
+from regard.runs.run import Run, run_group_above
 from regard.training.result import Result, say_measures, say_time
 
 FEW_STEPS = 100  # fewer hardly train a model
@@ -28,7 +27,7 @@ NEWS = 0.4  # a new number of steps is told if it differs by this share from the
 def how_to_go_on(run: Run) -> str:
     """The command, or the Python call, that resumes a run."""
     recipe = run.config.recipe
-    place = folder_of_runs_above(run.path) or run.path
+    place = run_group_above(run.path) or run.path
     if recipe is None or run.config.given is not None:
         return f"the same call and out={str(place)!r}, resume=True"
     return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(place))}")
@@ -249,7 +248,7 @@ class Bar(Observer):
         if self.task is not None:  # of the run before, where there are several
             self.progress.remove_task(self.task)
         self.validation = ""
-        name = "training" if folder_of_runs_above(run.path) is None else run.path.name
+        name = "training" if run_group_above(run.path) is None else run.path.name
         self.task = self.progress.add_task(name, total=steps, completed=first_step, numbers="")
         self.progress.start()
         if first_step:

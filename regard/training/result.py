@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.runs.best import LAST, RISING
-from regard.runs.figures import say_loss, say_measure
+from regard.runs.best_checkpoint import LAST, RISING
+from regard.runs.number_format import say_loss, say_measure
 
 
 @dataclass(frozen=True)

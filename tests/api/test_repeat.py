@@ -14,11 +14,10 @@ import regard
 from regard.api import finish, train
 from regard.cli.main import main
 from regard.errors import RegardError
-from regard.recipes.sets.dataset import SetsConfig
-from regard.runs.figures import say_percent
-from regard.runs.locations import latest_run_path
-from regard.runs.repeats import Repeats, say_spread, spread
+from regard.runs.number_format import say_percent
+from regard.runs.paths import latest_run_path
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats, say_spread, spread
 from regard.training.progress import Observer
 from tests.recipes.tiny_data import KINDS
 
@@ -289,20 +288,3 @@ def test_no_share_is_advised_where_the_data_has_its_own_splits(tmp_path):
     how = {"steps": 2, "observers": [told], "report": False, "options": {"train.evaluate_every": 1}}
     regard.train("graphs", data=tmp_path / "own.npz", out=tmp_path / "run", **how)
     assert told.lines[-1].startswith("validation accuracy ") and "--data.test" not in told.lines[-1]
-
-
-def test_runs_from_before_test_splits_are_evaluated_as_they_were(tmp_path):
-    """Their settings have no share, and their summary of the data has no count."""
-    run = repeated(tmp_path, tmp_path / "run")
-    config = json.loads((run.path / "config.json").read_text())
-    for section, names in (
-        ("data", ("test", "folds", "fold", "seed")),
-        ("corpus", ("test",)),
-        ("train", ("seeds",)),
-    ):
-        for name in names:
-            del config[section][name]
-    run.write("config.json", config)
-    assert Run.open(run.path).section(SetsConfig, "data").test == 0.0
-    found = regard.evaluate(run.path)
-    assert (found.split, found.count) == ("validation", 4)

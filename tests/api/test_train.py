@@ -17,8 +17,8 @@ from regard.data.tensor_source import TensorSource
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.text import job as jobs
-from regard.runs.repeats import Repeats
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from regard.training.labels import check_labels
 from regard.training.progress import Observer
 from regard.training.ranks import RankError

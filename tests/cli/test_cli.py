@@ -13,7 +13,7 @@ from regard import __version__, registry
 from regard.api.finish import laws_in_a_line
 from regard.cli import commands, main
 from regard.errors import RegardError
-from regard.runs import command
+from regard.runs import program_name
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,18 +139,18 @@ def test_debug_shows_the_traceback(monkeypatch, words):
 
 
 def test_a_suggested_command_can_be_typed_as_it_stands(monkeypatch, tmp_path):
-    monkeypatch.setattr(command.shutil, "which", lambda name: None)
+    monkeypatch.setattr(program_name.shutil, "which", lambda name: None)
     called = tmp_path / "my tools" / "regard"
     called.parent.mkdir()
     called.touch()
     for first, said in ((str(called), f"'{called}'"), ("gone/regard", "regard"), ("some/pytest", "regard")):
         monkeypatch.setattr(sys, "argv", [first, "train"])
-        assert command.shell_command("regard generate runs/text") == f"{said} generate runs/text"
+        assert program_name.shell_command("regard generate runs/text") == f"{said} generate runs/text"
     monkeypatch.setattr(sys, "argv", [str(ROOT / "regard" / "__main__.py"), "train"])
     monkeypatch.setattr(sys, "orig_argv", [".venv/bin/python", "-m", "regard", "train"])
-    assert command.shell_command("regard list") == ".venv/bin/python -m regard list"
-    monkeypatch.setattr(command.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert command.shell_command("regard list") == "regard list"
+    assert program_name.shell_command("regard list") == ".venv/bin/python -m regard list"
+    monkeypatch.setattr(program_name.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert program_name.shell_command("regard list") == "regard list"
 
 
 def test_help_of_generate_and_predict_explains_what_they_take(capsys):

@@ -14,7 +14,7 @@ from safetensors.torch import save
 
 from regard.api.look import write_report
 from regard.cli import main
-from regard.data import tokenizer
+from regard.data.characters import Characters
 from regard.look.plot import SUFFIXES
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.runs.run import Run
@@ -45,7 +45,7 @@ def blind():
 def made_run(path):
     """A run as training leaves it, without training."""
     torch.manual_seed(0)
-    characters = tokenizer.Characters(" abcdefghij")
+    characters = Characters(" abcdefghij")
     model = Decoder(DecoderConfig(vocab=characters.size, context=32, dim=32, depth=2, heads=4))
     run = Run.create(
         path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}}

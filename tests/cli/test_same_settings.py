@@ -20,8 +20,8 @@ from regard.config import to_dict
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.text.labelled import LabelledConfig
-from regard.runs.repeats import Repeats
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from tests.golden import data
 
 EXAMPLES = [

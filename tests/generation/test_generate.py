@@ -1,7 +1,6 @@
 """Writing: the laws of sampling on known distributions, beams against brute force, stop texts, caches and contexts."""
 
 import itertools
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +8,8 @@ import tokenizers
 import torch
 from torch import nn
 
-from regard.data.subwords import Subwords
-from regard.data.tokenizer import learn
+from regard.data.learn_tokenizer import learn
+from regard.data.tokenizer import Tokenizer
 from regard.generation.generate import generate, generate_samples, search_continuations
 from regard.generation.incremental import IncrementalDecoder
 from regard.generation.sampling import Sampling, candidates, draw_tokens, penalise_repeats
@@ -313,7 +312,7 @@ def test_pieces_of_words_join_a_prompt_as_they_join_each_other():
         tokenizers.pre_tokenizers.Whitespace(),
         tokenizers.decoders.WordPiece(),
     )
-    whole = Subwords(json.loads(inner.to_str()))
+    whole = Tokenizer(inner)
     ids, stream = whole.encode("hello world").tolist(), whole.stream()
     assert ids == [0, 1, 2]
     stream.follow(ids[0])

@@ -28,8 +28,8 @@ from PIL import Image
 from regard.api.look import open_session
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.cli.main import main
-from regard.runs.repeats import Repeats
 from regard.runs.run import Run
+from regard.runs.run_group import Repeats
 from tests.golden.cases import CASES, Case
 
 FOUND = Path(__file__).parent / "found"

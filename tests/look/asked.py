@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 from functools import cache
 
+from regard.look import server
 from regard.serving.guard import listen
 
 PORT, TOKEN = 8765, "the-token-of-this-test"
@@ -41,15 +42,16 @@ class Answer:
 
 
 @contextmanager
-def running(process):
-    """The port of a server that runs."""
+def running(session):
+    """The address of a page that is served."""
+    process = server.server(session, TOKEN)
     with listen(None) as listening:
         thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not process.started:
             thread.join(0.02)
             assert thread.is_alive(), "the server did not start"
-        yield listening.getsockname()[1]
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/?token={TOKEN}"
         process.should_exit = True
         thread.join(10)
 

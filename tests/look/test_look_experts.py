@@ -8,7 +8,7 @@ from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.nn.moe import find_experts
 from regard.recipes.text.model_input import TextInput
-from regard.runs.figures import say_percent
+from regard.runs.number_format import say_percent
 from tests.look.browser import opened, plain
 from tests.look.scenes import gather, write_page
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from regard.look.page import SCRIPTS, WEB
-from regard.runs.figures import say_loss, say_number, say_percent, say_value
+from regard.runs.number_format import say_loss, say_number, say_percent, say_value
 from tests.look.browser import SUPERSCRIPTS
 
 TIES = [

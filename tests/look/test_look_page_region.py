@@ -2,9 +2,10 @@
 
 import torch
 
+from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 from tests.look.scenes import Reads, reader_for, write_page
-from tests.look.test_look_page_things import FLAT, running, spot
+from tests.look.test_look_page_things import FLAT, spot
 from tests.look.test_look_region import OfKinds, OneImage, read_ids, session, vit
 from tests.look.test_look_things import SMALL, graph_net, scene_of, set_transformer, view
 

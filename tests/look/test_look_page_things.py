@@ -1,14 +1,11 @@
 """Sets and graphs in a real browser: turned, zoomed, chosen, by mouse and by keyboard, alone and with a server behind."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 import torch
 
-from regard.look import server
 from regard.look.session import Session
-from tests.look.asked import TOKEN, running
+from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.scenes import reader_for, write_page
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
@@ -264,12 +261,6 @@ def test_a_layer_that_is_not_proved_says_why(browser, folder):
         assert not shown.locator(".space").is_visible()
 
 
-@contextmanager
-def served(live):
-    with running(server.server(live, TOKEN)) as port:
-        yield f"http://127.0.0.1:{port}/?token={TOKEN}"
-
-
 def live_of(model, inputs):
     reader = reader_for(model, inputs)
     return Session(model, reader, "things", tsne=False)
@@ -278,7 +269,7 @@ def live_of(model, inputs):
 def test_another_file_and_a_silenced_head(browser, tmp_path):
     np.save(tmp_path / "other.npy", points_of(9, seed=5)[0].numpy())
     with (
-        served(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address,
+        running(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address,
         watched(browser, allowed=address.partition("?")[0]) as shown,
     ):
         shown.goto(address)
@@ -300,7 +291,7 @@ def test_another_node_of_a_large_graph(browser):
     draw = torch.Generator().manual_seed(0)
     inputs = {"x": torch.randn(500, 4, generator=draw), "edges": torch.randint(500, (2, 900), generator=draw)}
     with (
-        served(live_of(graph_net(), inputs)) as address,
+        running(live_of(graph_net(), inputs)) as address,
         watched(browser, allowed=address.partition("?")[0]) as shown,
     ):
         shown.goto(address)

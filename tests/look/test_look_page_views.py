@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.look import pack
-from regard.runs.figures import say_loss, say_percent
+from regard.runs.number_format import say_loss, say_percent
 from tests.look import pages
 from tests.look.browser import PHONE, eventually, hover, opened, plain, point, readout, ready, three
 from tests.look.pages import level

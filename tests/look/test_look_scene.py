@@ -19,7 +19,7 @@ from regard.models.vit import ViT
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.occlusion import OfPatches
 from regard.recipes.text.model_input import TextInput
-from regard.runs.figures import say_percent
+from regard.runs.number_format import say_percent
 from regard.symmetry.report import Finding, Report
 from tests.look.scenes import gather, still
 

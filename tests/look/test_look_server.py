@@ -419,8 +419,8 @@ def test_random_bytes_in_every_place(app):
 
 @pytest.fixture(scope="module")
 def port():
-    with running(server.server(session_of(), TOKEN)) as found:
-        yield found
+    with running(session_of()) as address:
+        yield int(address.split("/")[2].split(":")[1])
 
 
 def say(port, data, *more, pause=0.0):

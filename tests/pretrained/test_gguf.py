@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.subwords import FRAMED, Subwords
+from regard.data.tokenizer import FRAMED, from_json
 from regard.errors import RegardError
 from regard.pretrained.gguf import read_gguf
 from regard.pretrained.gguf_file import GGUFFile
@@ -204,12 +204,12 @@ def pieces(writer):
 
 def test_tokenizers_come_along(llama, tmp_path):
     found = read_gguf(write_gguf(tmp_path / "pairs.gguf", llama, facts=[byte_pairs]))
-    tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": list(found.ends)}})
+    tokenizer = from_json({**found.tokenizer, FRAMED: {"ends": list(found.ends)}})
     assert tokenizer.encode("abcd 12").tolist() == [27, 3, 30, 28, 29] and tokenizer.prefix == (31,)
     assert tokenizer.ends == ("<|end|>",)
     assert tokenizer.decode(tokenizer.encode("abcd 12")) == "abcd 12"
     found = read_gguf(write_gguf(tmp_path / "pieces.gguf", llama, facts=[pieces]))
-    tokenizer = Subwords({**found.tokenizer, FRAMED: {"ends": list(found.ends)}})
+    tokenizer = from_json({**found.tokenizer, FRAMED: {"ends": list(found.ends)}})
     assert [tokenizer.encode(text).tolist() for text in ("ab", "abc", "c ab")] == [[29], [31], [27, 5, 29]]
     assert tokenizer.prefix == (1,) and tokenizer.decode([1, 29, 5]).endswith("abc")
 

@@ -18,9 +18,9 @@ from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError
 from regard.look.views.history import curves
 from regard.look.views.outcome import outcome
+from regard.runs.convergence import advise
 from regard.runs.load import load_weights
 from regard.runs.run import Run
-from regard.runs.trend import advise
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
 from regard.training.progress import Lines

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.training import budget, loop, timekeeper
+from regard.training import budget, loop
 from regard.training.budget import Plan
 from regard.training.checkpoint import Checkpoints
 from regard.training.config import TrainConfig
@@ -32,7 +32,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    for module in (loop, timekeeper):
+    for module in (loop, budget):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -118,7 +118,7 @@ def test_a_run_of_many_steps_without_time_ends(tmp_path, clock):
 
 def test_a_plan_made_once_would_miss_the_budget(tmp_path, clock, monkeypatch):
     """The test above can fail."""
-    monkeypatch.setattr(timekeeper, "OFF", math.inf)
+    monkeypatch.setattr(budget, "OFF", math.inf)
     assert spend(tmp_path, clock, PACES["slower"], threads=1)[2] > 2
 
 

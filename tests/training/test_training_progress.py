@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from regard.runs.figures import say_loss
+from regard.runs.number_format import say_loss
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.progress import (

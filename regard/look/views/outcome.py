@@ -11,11 +11,11 @@ from torch import nn
 from regard.look.private import without_folders
 from regard.look.view import View
 from regard.look.views.history import best_scores
-from regard.runs.best import main_measure
-from regard.runs.figures import say_number, say_percent
-from regard.runs.outcome import kept_examples, read_outcome
+from regard.runs.best_checkpoint import main_measure
+from regard.runs.convergence import advise
+from regard.runs.number_format import say_number, say_percent
+from regard.runs.report_examples import kept_examples, read_outcome
 from regard.runs.run import Run
-from regard.runs.trend import advise
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene

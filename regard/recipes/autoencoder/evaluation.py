@@ -14,7 +14,7 @@ from regard.models.objective import weighted_bound
 from regard.recipes.autoencoder.task import SEED, BoundSums, Reconstruct, to_numbers
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Split
-from regard.runs.figures import say_number
+from regard.runs.number_format import say_number
 
 COLLAPSED = 0.05  # nats of the whole KL, below which codes say nothing of inputs
 NUMBERS_AT_ONCE = 2**24  # that a decoder gives together

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.data.image_files import read
+from regard.data.row_table import read_table
 from regard.data.table_rows import looks_like_table
-from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
 from regard.recipes.autoencoder.dataset import Form, InputsConfig, InputsInfo

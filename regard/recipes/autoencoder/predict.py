@@ -32,8 +32,8 @@ from regard.recipes.autoencoder.write_inputs import (
 from regard.recipes.images.dataset import ImagesConfig
 from regard.recipes.images.given_images import paths_of
 from regard.recipes.prediction import Prediction
-from regard.runs.figures import say_number
 from regard.runs.load import load_model
+from regard.runs.number_format import say_number
 from regard.runs.run import Run
 
 AT_ONCE = 64  # inputs that are encoded together

@@ -12,8 +12,8 @@ from regard.data.array import Array
 from regard.data.image_arrays import PAIRS
 from regard.data.labels import sort_labels
 from regard.data.missing import is_missing, missing_cells
+from regard.data.row_table import Table, read_table
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import Table, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 

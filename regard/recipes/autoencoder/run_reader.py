@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.data.cache_folder import cache_folder
 from regard.data.splits import TEST, VALIDATION
 from regard.look.model_input import ModelInput
 from regard.look.reader import GONE, Control, Reader, at_path
@@ -27,7 +28,6 @@ from regard.recipes.images.open_image import patch_grid
 from regard.recipes.images.reader import IMAGE
 from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView
-from regard.runs.locations import cache_folder
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 

@@ -21,10 +21,10 @@ from regard.data.class_names import check_names
 from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz
 from regard.data.image_files import RAW, SUFFIXES, Pixels
 from regard.data.labels import sort_labels
+from regard.data.row_table import read_table
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
 from regard.data.table_rows import looks_like_table
-from regard.data.tables import read_table
 from regard.data.targets import Asks, explain_asks, first_without_number, infer_asks, read_numbers
 from regard.errors import RegardError
 

@@ -16,7 +16,7 @@ from regard.look.record import record
 from regard.recipes.images.attention_maps import AttentionMaps, attention_maps
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.occlusion import OfPatches
-from regard.runs.figures import say_percent
+from regard.runs.number_format import say_percent
 
 SATURATION, BRIGHTNESS = 0.45, 0.85  # of an image under a map
 STRENGTH = 0.85  # of a map over it

@@ -22,7 +22,7 @@ from regard.recipes.images.open_image import patch_grid, placeholder_image
 from regard.recipes.images.reader import ImageReader
 from regard.recipes.images.show import WIDEST
 from regard.recipes.images.validation_images import validation_images
-from regard.runs.outcome import first_example
+from regard.runs.report_examples import first_example
 from regard.runs.run import Run
 
 HELD_OUT = "This image is from the data and was held out from training; --input shows one of yours."

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.image_arrays import PAIRS, Rows, is_idx_of_images, read_idx_files, read_npz
+from regard.data.row_table import read_table
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
 from regard.data.table_rows import looks_like_table
-from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.images.labelled_images import FORMATS, LabelledImages, find_images, images_in, is_image

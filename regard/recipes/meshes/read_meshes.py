@@ -17,8 +17,8 @@ from regard.data.mesh_repair import Mesh, Repairs
 from regard.data.meshes import find_meshes, read_mesh
 from regard.data.missing import is_missing
 from regard.data.progress import Note
+from regard.data.row_table import read_table
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
-from regard.data.tables import read_table
 from regard.data.targets import explain_asks, find_scale, infer_asks, read_numbers
 from regard.errors import RegardError, nearest
 from regard.recipes.meshes.dataset import MeshesConfig, MeshesCorpus, MeshesForm, draw_meshes

@@ -15,7 +15,7 @@ from regard.look.reader import GONE, Reader, readable
 from regard.recipes.meshes.dataset import MeshesConfig, MeshesForm, MeshesInfo, draw_meshes
 from regard.recipes.meshes.predict import one_mesh
 from regard.recipes.meshes.reader import MeshExample, MeshReader
-from regard.runs.figures import say_percent
+from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 

@@ -17,7 +17,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.series.season import naive_errors, seasonal_naive
 from regard.recipes.series.task import Forecast
 from regard.recipes.series.windows import ForecastSource, Track
-from regard.runs.figures import say_measures
+from regard.runs.number_format import say_measures
 
 MOST = 1024  # forecasts that are measured
 RIVALS = {"model": "this model", "linear": "linear part", "naive": "seasonal naive"}

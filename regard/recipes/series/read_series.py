@@ -18,9 +18,9 @@ import numpy as np
 from regard.data.array import Array
 from regard.data.columns import is_number
 from regard.data.missing import is_missing
+from regard.data.row_table import Table, read_table
 from regard.data.table_rows import SUFFIXES as TABLES
 from regard.data.table_rows import open_cells
-from regard.data.tables import Table, read_table
 from regard.errors import RegardError
 from regard.files import readable_as
 from regard.recipes.series.clock import Clock, looks_like_moments, make_clock, read_moments, with_step

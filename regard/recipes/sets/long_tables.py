@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.missing import is_missing, missing_cells
-from regard.data.tables import Table, read_table
+from regard.data.row_table import Table, read_table
 from regard.errors import RegardError
 from regard.recipes.sets.dataset import Missing
 

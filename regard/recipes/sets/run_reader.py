@@ -21,8 +21,8 @@ from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import SetExample, SetReader
 from regard.recipes.sets.task import numbers_of
-from regard.runs.figures import say_percent
-from regard.runs.outcome import first_example
+from regard.runs.number_format import say_percent
+from regard.runs.report_examples import first_example
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 

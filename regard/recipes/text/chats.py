@@ -15,10 +15,11 @@ from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator, pad_rows
 from regard.data.chat_template import ChatTemplate, without_prefix
+from regard.data.learn_tokenizer import learn
 from regard.data.packing import pack_rows
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
-from regard.data.tokenizer import Tokenizer, learn
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.recipes.text.chat_rows import Chat, read_chats
 from regard.recipes.text.dataset import CHARACTERS_UP_TO, TokenChoice, check_tokens

@@ -17,12 +17,13 @@ from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Source, generator
 from regard.data.cores import cores
-from regard.data.encode_text import characters, encode, learn_in_subprocess
+from regard.data.learn_tokenizer import learn_from_pieces
+from regard.data.parallel_tokenize import encode
 from regard.data.progress import Note
 from regard.data.slices import Slice, take_slice
 from regard.data.splits import SplitConfig, check_splits
-from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, sample_pieces
-from regard.data.tokenizer import Bytes, Characters, Tokenizer, from_json
+from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, read, sample_pieces
+from regard.data.tokenizer import Tokenizer, from_json
 from regard.errors import RegardError
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
 from regard.recipes.text.shards import ShardedIds, ShardOptions, is_shards, open_shards, write_shards
@@ -32,11 +33,11 @@ TokenChoice = Literal["auto", "characters", "bytes", "words", "bpe"]
 # Up to this size, "auto" means characters: each of 8,192 subwords of about four bytes would occur fewer than
 # 500 times on average, too rarely to learn a vector for it; and a small model learns to spell within minutes.
 CHARACTERS_UP_TO = 16_000_000  # bytes
-PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each worker
+PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each thread
 LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the text make 100 MB
 ENOUGH = 1_000_000  # bytes from which a test split is cut unless somebody says otherwise
 TESTED, LARGEST_TEST = 60_000, 0.05  # bytes that are enough to test a small model, and their largest share
-FORMAT = 1  # to be raised when the same text and tokenizer would give other ids
+FORMAT = 2  # to be raised when the same text would give another tokenizer.json or other ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +113,7 @@ def encode_corpus(
     """The text as ids: tokenised once, then mapped from `cache` until the text or the tokenizer changes.
 
     `note(what, share)` is called now and then with the share done, or None. `tokenizer` (of an earlier run)
-    is used instead of the config's. `workers` processes encode large texts; None: one for each processor,
-    eight at most.
+    is used instead of the config's. `workers` threads encode; None: one for each processor, eight at most.
     """
     if is_shards(config.path):
         return _open_corpus(config, tokenizer)
@@ -121,7 +121,7 @@ def encode_corpus(
     found = find(config.path)
     workers = workers or min(cores(), 8)
     text = fingerprint(found, tell)
-    tokenizer = tokenizer or _tokenizer(config, found, text, Path(cache), seed, workers, tell)
+    tokenizer = tokenizer or _tokenizer(config, found, text, Path(cache), seed, tell)
 
     def write(out: IO[bytes]) -> dict[str, Any]:
         tokens, count = encode(pieces(found, PIECE), tokenizer, out, workers, tell)
@@ -186,8 +186,7 @@ def make_shards(options: ShardOptions, *, cache: Path, note: Note | None = None)
     )
 
     def choose(found: list[TextFile], text: str) -> Tokenizer:
-        workers = options.workers or min(cores(), 8)
-        return _tokenizer(config, found, text, cache, options.seed, workers, tell)
+        return _tokenizer(config, found, text, cache, options.seed, tell)
 
     return write_shards(options, choose, tell)
 
@@ -339,7 +338,7 @@ class TextSource(Source):
 
 
 def _tokenizer(
-    config: TextConfig, found: list[TextFile], text: str, cache: Path, seed: int, workers: int, note: Note
+    config: TextConfig, found: list[TextFile], text: str, cache: Path, seed: int, note: Note
 ) -> Tokenizer:
     if config.tokenizer is not None:
         return load_given_tokenizer(config.tokenizer)
@@ -347,8 +346,6 @@ def _tokenizer(
     tokens: str = config.tokens
     if tokens == "auto":
         tokens = "characters" if total <= CHARACTERS_UP_TO else "bpe"
-    if tokens == "bytes":
-        return Bytes()
     if tokens != "characters":
         size = min(LEARNED_PIECE, max(1024, total // 64))
     else:
@@ -367,13 +364,9 @@ def _tokenizer(
             recipe |= {"sample": config.sample, "seed": seed}
 
     def learn() -> dict[str, Any]:
-        if tokens == "characters":
-            seen = characters(parts, workers, note)
-            if not seen:
-                raise _no_text(config)
-            learned: Tokenizer = Characters(seen)
-        else:
-            learned = learn_in_subprocess(tokens, parts, config.vocabulary, note)
+        if not any(map(read, parts)):
+            raise _no_text(config)
+        learned = learn_from_pieces(tokens, parts, config.vocabulary, note)
         check_unchanged(found)
         return learned.to_json()
 

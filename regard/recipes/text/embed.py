@@ -50,7 +50,7 @@ def embed_texts(model: Any, tokenizer: tokenizers.Tokenizer, texts: Sequence[str
     found = np.zeros((len(texts), model.config.dim), dtype=np.float32)
     for start in range(0, len(order), AT_ONCE):
         rows = order[start : start + AT_ONCE]
-        tokens, real = pad_rows([ids[i].astype(np.int64) for i in rows])
+        tokens, real = pad_rows([ids[i] for i in rows])
         found[rows] = F.normalize(_pooled(model, tokens, real), dim=-1).float().numpy()
     return found
 

@@ -25,9 +25,5 @@ def export_files(run: Run) -> ExportFiles:
     if not run.tokenizer_file.exists():
         return ExportFiles(labels, notes=("there is no tokenizer, so none is written",))
     tokenizer = tokenizers.load(run.verify("tokenizer.json"))
-    found = export_tokenizer(tokenizer, int((run.config.model or {})["context"]))
-    if found is None:
-        note = f"Hugging Face has no tokenizer of {tokenizer.name}, so none is written"
-        return ExportFiles(labels, notes=(note,))
-    data, settings = found
+    data, settings = export_tokenizer(tokenizer, int((run.config.model or {})["context"]))
     return ExportFiles(labels, {"tokenizer.json": data, "tokenizer_config.json": settings})

@@ -3,11 +3,9 @@ classifier."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, get_args
 
 import numpy as np
@@ -16,15 +14,15 @@ import torch
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
-from regard.data.encode_text import learn_in_subprocess
+from regard.data.learn_tokenizer import learn
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.table_rows import SUFFIXES
 from regard.data.targets import Asks, Numbers, check_asks, explain_asks
-from regard.data.text_files import Piece, find, pieces, sample_pieces
-from regard.data.tokenizer import Tokenizer, learn
+from regard.data.text_files import sample_sizes
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.recipes.text.dataset import LEARNED_PIECE, TokenChoice, check_tokens
+from regard.recipes.text.dataset import TokenChoice, check_tokens
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
 from regard.recipes.text.label_targets import choose_targets, find_targets
 from regard.recipes.text.labelled_rows import Missing, Row, read_rows
@@ -122,7 +120,7 @@ def _encode_rows(
             unknown |= {first + each: parts[each] for each in strange}
         ids = tokenizer.frame(ids, config.context)
         first += len(ids)
-        encoded.append(ids)
+        encoded.append(ids.astype(tokenizer.dtype))
         if place % 1000 == 0:
             note("encoding", place / len(rows))
     note("encoding", 1.0)
@@ -292,13 +290,9 @@ def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, 
 
 def learn_subwords(texts: list[str], vocabulary: int, sample: float, seed: int, note: Note) -> Tokenizer:
     """A tokenizer of bpe, from at most so many megabytes of these texts."""
-    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-        path = Path(folder) / "texts.txt"
-        path.write_text("\n".join(texts), "utf-8", newline="\n")
-        parts: list[Piece] = sample_pieces(
-            pieces(find(str(path)), LEARNED_PIECE), sample * 1e6, generator(seed, 0)
-        )
-        return learn_in_subprocess("bpe", parts, vocabulary, note)
+    note("learning bpe", None)
+    chosen = sample_sizes([len(text.encode()) for text in texts], sample * 1e6, generator(seed, 0))
+    return learn("bpe", ["\n".join(texts[place] for place in chosen)], vocabulary)
 
 
 def _encode(tokenizer: Tokenizer, row: Row, path: str) -> Array:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -91,7 +90,7 @@ class _Reader:
 
     def _find_evidence(self, model: nn.Module, text: str, ids: Array) -> Evidence | None:
         """What each token of a text adds to the prediction of an additive model."""
-        ids = ids[: self.data.context].astype(np.int64)
+        ids = ids[: self.data.context]
         names = [self.tokenizer.called(id) for id in ids.tolist()]
         numbers = [] if self.info.numbers is None else [self.info.numbers]
         more = {"spelling": self._spell([text], len(ids))} if self.spelled else {}
@@ -144,7 +143,7 @@ class _Reader:
         texts = [(i, each.ids[: self.data.context]) for i, each in enumerate(some) if each.ids is not None]
         texts.sort(key=lambda each: len(each[1]))
         for together in _in_parts(texts, AT_ONCE):
-            tokens, real = pad_rows([ids.astype(np.int64) for _, ids in together])
+            tokens, real = pad_rows([ids for _, ids in together])
             batch = Batch({"tokens": tokens, "real": real}, torch.zeros(len(tokens)))
             if self.spelled:
                 texts_of = [some[place].text for place, _ in together]

@@ -11,6 +11,7 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
+from regard.data.cache_folder import cache_folder
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
 from regard.data.progress import Note
 from regard.errors import RegardError
@@ -56,7 +57,6 @@ from regard.recipes.text.predict import predict
 from regard.recipes.text.run_reader import RunTextReader
 from regard.recipes.text.shards import ShardOptions
 from regard.runs.load import load_model
-from regard.runs.locations import cache_folder
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task

@@ -22,8 +22,8 @@ from regard.recipes.text.nearest_view import NearestView
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
 from regard.recipes.text.spelling import spell_text
 from regard.recipes.text.text_vectors import TextVectors
-from regard.runs.figures import say_number
-from regard.runs.outcome import first_example
+from regard.runs.number_format import say_number
+from regard.runs.report_examples import first_example
 from regard.runs.run import Run
 
 HELD_OUT = "This text is from the data and was held out from training; --input shows one of yours."

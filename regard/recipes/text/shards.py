@@ -19,7 +19,7 @@ from regard import files
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.cores import cores
-from regard.data.encode_text import encode
+from regard.data.parallel_tokenize import encode
 from regard.data.progress import Note
 from regard.data.text_files import Piece, TextFile, check_unchanged, find, fingerprint, pieces
 from regard.data.tokenizer import Tokenizer, load, save
@@ -41,7 +41,7 @@ class ShardOptions:
     sample: float = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
     seed: int = 0
     megabytes: int = 256  # of text in a shard
-    workers: int | None = None  # processes that encode; None: one for each processor
+    workers: int | None = None  # threads that encode; None: one for each processor
 
 
 class ShardedIds:

@@ -17,7 +17,7 @@ from regard.recipes.job import Split
 from regard.recipes.translation.dataset import Corpus
 from regard.recipes.translation.measures import MISSING, Score, has_sacrebleu, score_each, score_translations
 from regard.recipes.translation.search import SearchOptions, translate
-from regard.runs.figures import say_number, say_percent
+from regard.runs.number_format import say_number, say_percent
 from regard.training.tasks import Task
 
 SHOWN = 5  # translations of a kind that are printed

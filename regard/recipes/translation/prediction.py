@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.recipes.prediction import Prediction
 from regard.recipes.translation.search import Candidate
-from regard.runs.figures import say_number
+from regard.runs.number_format import say_number
 
 
 @dataclass(frozen=True, kw_only=True)

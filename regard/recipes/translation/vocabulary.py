@@ -10,7 +10,9 @@ import numpy as np
 
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
-from regard.data.tokenizer import Characters, Tokenizer, UnknownCharacter, unknown_words
+from regard.data.characters import Characters
+from regard.data.learn_tokenizer import learn
+from regard.data.tokenizer import Tokenizer, UnknownCharacter, unknown_words
 from regard.errors import RegardError
 from regard.runs.run import Run
 
@@ -92,10 +94,10 @@ def describe_unknown(tokenizer: Tokenizer, text: str) -> str | None:
 
 def _encode(tokenizer: Tokenizer, text: str) -> Array:
     try:
-        return tokenizer.encode(text).astype(np.int64)
+        return tokenizer.encode(text)
     except UnknownCharacter:
         unknown = set(tokenizer.unknowns(text))
-        return tokenizer.encode("".join(sign for sign in text if sign not in unknown)).astype(np.int64)
+        return tokenizer.encode("".join(sign for sign in text if sign not in unknown))
 
 
 def learn_vocabulary(
@@ -103,9 +105,9 @@ def learn_vocabulary(
 ) -> Vocabulary:
     """Learn the tokens of both sides, together or each alone."""
     if shared:
-        one = tokenizers.learn(kind, [*sources, *targets], size)
+        one = learn(kind, [*sources, *targets], size)
         return Vocabulary(one, one)
-    return Vocabulary(tokenizers.learn(kind, sources, size), tokenizers.learn(kind, targets, size))
+    return Vocabulary(learn(kind, sources, size), learn(kind, targets, size))
 
 
 def load_vocabulary(run: Run) -> Vocabulary:

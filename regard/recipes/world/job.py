@@ -26,7 +26,7 @@ from regard.recipes.world.source import EpisodeSource
 from regard.recipes.world.spaces import Spaces
 from regard.recipes.world.store import EpisodeStore
 from regard.recipes.world.task import PredictNext
-from regard.runs.best import LAST
+from regard.runs.best_checkpoint import LAST
 from regard.runs.run import Run
 from regard.training.tasks import Task
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.row_table import read_table
 from regard.data.table_rows import SUFFIXES as TABLES
-from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.world.draw_states import draw_states

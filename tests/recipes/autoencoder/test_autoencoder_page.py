@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.look import page, server
-from tests.look.asked import TOKEN, running
+from regard.look import page
+from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, three, watched
 from tests.recipes.autoencoder.latent_pages import (
     CENTRE,
@@ -165,12 +165,10 @@ def served(browser, codes):
     asked = []
     ask = session.ask
     session.ask = lambda question: asked.append(question) or ask(question)
-    with running(server.server(session, TOKEN)) as port:
-        address = f"http://127.0.0.1:{port}/"
-        with watched(browser, allowed=address) as shown:
-            shown.goto(f"{address}?token={TOKEN}#view=latent")
-            ready(shown)
-            yield shown, asked, session
+    with running(session) as address, watched(browser, allowed=address.partition("?")[0]) as shown:
+        shown.goto(f"{address}#view=latent")
+        ready(shown)
+        yield shown, asked, session
 
 
 def test_what_is_pointed_at_is_decoded_at_once(browser):

@@ -15,7 +15,7 @@ from regard.cli.main import main
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.neighbours import write_mapped
 from regard.recipes.graphs.task import RegressKnown
-from regard.runs.figures import say_percent
+from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 
 N = 60

@@ -17,6 +17,7 @@ from regard.api import train
 from regard.api.check import check
 from regard.api.predict import predict
 from regard.cli import main, options
+from regard.data.cache_folder import cache_folder
 from regard.models.vit import ViTConfig
 from regard.recipes.base import get_recipe
 from regard.recipes.images import job
@@ -25,7 +26,6 @@ from regard.recipes.images.defaults import KINDS, patch_of, swin, vit
 from regard.recipes.job import DataContext
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
-from regard.runs.locations import cache_folder
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from regard.training.progress import Observer

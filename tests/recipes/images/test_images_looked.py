@@ -22,7 +22,7 @@ from regard.recipes.images.defaults import KINDS
 from regard.recipes.images.model_input import ImageInput, MultiView
 from regard.recipes.images.multi_view import average_views
 from regard.recipes.prediction import Prediction
-from regard.runs.figures import say_percent
+from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from tests.look.scenes import gather

@@ -12,8 +12,8 @@ from regard.recipes.series.model_input import SeriesInput
 from regard.recipes.series.run_reader import SeriesReader
 from regard.recipes.series.series import Series, SeriesFile
 from regard.recipes.series.settings import SeriesInfo
+from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
-from tests.look.test_look_page_things import running
 from tests.recipes.series.made import waves
 
 N, HORIZON, CONTEXT = 80, 6, 30

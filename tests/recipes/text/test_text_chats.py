@@ -12,10 +12,10 @@ import torch
 from regard.attention.masks import Documents
 from regard.cli.main import main
 from regard.data.batch import IGNORE, Batch
+from regard.data.characters import Bytes, Characters
 from regard.data.chat_template import PLAIN, ChatTemplate
 from regard.data.packing import pack_rows
 from regard.data.splits import TRAIN
-from regard.data.tokenizer import Bytes, Characters
 from regard.models import decoder as decoders
 from regard.models.conv import Conv, ConvConfig
 from regard.models.decoder import Decoder, DecoderConfig

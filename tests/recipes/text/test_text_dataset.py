@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from regard import config as configs
 from regard.config import from_json, to_json
-from regard.data import encode_text
 from regard.data import text_files as reading
 from regard.data.batch import IGNORE
+from regard.data.characters import Bytes
+from regard.data.learn_tokenizer import TOKENIZERS, learn
 from regard.data.text_files import find, pieces, read
-from regard.data.tokenizer import TOKENIZERS, Bytes, learn, save
+from regard.data.tokenizer import save
 from regard.recipes.text import dataset as texts
 from regard.recipes.text.dataset import TextConfig, TextInfo, TextSource, prepare
 
@@ -131,26 +132,16 @@ def test_pieces_have_the_tokens_of_the_whole(story, cache, kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe"])
-def test_children_give_the_same_ids(story, cache, kind, monkeypatch):
+def test_threads_give_the_same_ids(story, cache, kind, monkeypatch):
     monkeypatch.setattr(texts, "PIECE", 600)
-    alone = prepared(story, cache / "a", tokens=kind)
-    monkeypatch.setattr(encode_text, "IN_CHILDREN_FROM", 0)
+    alone = prepared(story, cache / "a", tokens=kind, workers=1)
     notes = []
     shared = prepared(
-        story, cache / "b", tokens=kind, workers=2, note=lambda what, share: notes.append((what, share))
+        story, cache / "b", tokens=kind, workers=3, note=lambda what, share: notes.append((what, share))
     )
     assert np.array_equal(alone.ids, shared.ids) and alone.info == shared.info
     assert ("reading", 1.0) in notes and notes[-1] == ("encoding", 1.0)
     assert all(share is None or 0 < share <= 1 for _, share in notes)
-
-
-def test_no_module_is_taken_from_the_working_folder(story, cache, tmp_path, monkeypatch):
-    """Not even when the data lies there and looks like one."""
-    for name in ("json.py", "numpy.py", "tokenizers.py", "regard.py"):
-        (tmp_path / name).write_text("raise SystemExit('data was run')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(encode_text, "IN_CHILDREN_FROM", 0)
-    assert prepared("story.txt", cache, tokens="bpe", workers=2).tokenizer.name == "bpe"
 
 
 # ── made once ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -160,7 +151,7 @@ def test_tokens_are_made_once(story, cache, monkeypatch):
     first = prepared(story, cache, tokens="bpe")
     before = entries(cache)
     monkeypatch.setattr(texts, "encode", None)  # to call it again would fail
-    monkeypatch.setattr(texts, "learn_in_subprocess", None)
+    monkeypatch.setattr(texts, "learn_from_pieces", None)
     again = prepared(story, cache, tokens="bpe", seed=5, context=3)
     given = prepared(story, cache, tokenizer=first.tokenizer)
     moved = story.parent / "elsewhere" / story.name
@@ -209,14 +200,13 @@ def test_bpe_is_learned_from_the_training_part_only(tmp_path, cache):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from regard.data import cache, encode_text, text_files, tokenizer
-encode_text.IN_CHILDREN_FROM = 0
+from regard.data import cache, characters, parallel_tokenize, text_files
 def note(what, share):
     if share > 0.5:
         os.kill(os.getpid(), signal.SIGKILL)
 parts = text_files.pieces(text_files.find(sys.argv[1]), 300)
-ids = tokenizer.Bytes()
-cache.ids(Path(sys.argv[2]), "name", ids.dtype, lambda out: encode_text.encode(parts, ids, out, 2, note))
+ids = characters.Bytes()
+cache.ids(Path(sys.argv[2]), "name", ids.dtype, lambda out: parallel_tokenize.encode(parts, ids, out, 2, note))
 """
 
 
@@ -394,7 +384,6 @@ def test_bad_files(tmp_path, cache, content, words):
 
 @pytest.mark.parametrize("kind", ["characters", "bpe"])
 def test_bad_bytes_whatever_the_tokens_and_whoever_reads(tmp_path, cache, kind, monkeypatch):
-    monkeypatch.setattr(encode_text, "IN_CHILDREN_FROM", 0)
     monkeypatch.setattr(texts, "PIECE", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(BIG + b"\xff\n")
@@ -455,17 +444,6 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
     with pytest.raises(ValueError, match="--data.tokens bytes"):
         prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
-
-
-def test_a_child_that_dies_is_an_error(story, cache, monkeypatch):
-    monkeypatch.setattr(encode_text, "IN_CHILDREN_FROM", 0)
-    monkeypatch.setattr(encode_text._Child, "_COMMAND", "import os; os.kill(os.getpid(), 9)")
-    with pytest.raises(RuntimeError, match="child process.*worked.*text ended.*code -9; perhaps memory"):
-        prepared(story, cache, tokens="bytes", workers=2)
-    monkeypatch.setattr(encode_text._Child, "_COMMAND", "raise SystemExit('no such thing')")
-    with pytest.raises(RuntimeError, match="ended.*code 1.*thing"):
-        prepared(story, cache, tokens="bytes", workers=2)
-    assert entries(cache) == []
 
 
 def test_configs():

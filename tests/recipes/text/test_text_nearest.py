@@ -9,7 +9,7 @@ from safetensors.torch import save
 
 from regard.api.embed import embed
 from regard.api.look import look, open_session
-from regard.data import tokenizer
+from regard.data.characters import Bytes
 from regard.look import pack, server
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
@@ -27,7 +27,7 @@ TEXTS += ["jig", "bad idea", "feed a hen", "ice", "dice"]
 def made_run(path, cls=Encoder, sections=None, **options):
     """A run as training leaves it, without training."""
     torch.manual_seed(0)
-    signs = tokenizer.Bytes()
+    signs = Bytes()
     config = {Encoder: EncoderConfig, Decoder: DecoderConfig}[cls]
     model = cls(config(vocab=signs.size + (cls is Encoder), context=24, dim=16, depth=2, heads=2, **options))
     kind = cls.__name__.lower()
@@ -252,12 +252,10 @@ def test_a_phone_has_room_for_it(browser, written):
 
 @contextmanager
 def served(browser, session):
-    with running(server.server(session, TOKEN)) as port:
-        address = f"http://127.0.0.1:{port}/?token={TOKEN}"
-        with watched(browser, allowed=address.partition("?")[0]) as shown:
-            shown.goto(address)
-            ready(shown)
-            yield shown
+    with running(session) as address, watched(browser, allowed=address.partition("?")[0]) as shown:
+        shown.goto(address)
+        ready(shown)
+        yield shown
 
 
 def test_a_served_page_searches(browser, run, file):

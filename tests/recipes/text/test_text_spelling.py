@@ -12,7 +12,9 @@ import torch
 import regard
 from regard.api.start import refine_defaults
 from regard.data import tokenizer as tokenizers
-from regard.data.tokenizer import Bytes, Words, learn
+from regard.data.characters import Bytes
+from regard.data.learn_tokenizer import learn
+from regard.data.words import Words
 from regard.nn.bag import ROWS, BagOfNGrams
 from regard.nn.gate import ALONE
 from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity

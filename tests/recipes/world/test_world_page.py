@@ -13,8 +13,8 @@ from regard.look.reader import Reader
 from regard.look.session import Session
 from regard.recipes.world.run_reader import EpisodeReader
 from regard.recipes.world.views import episode as episode_view
+from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, three, watched
-from tests.look.test_look_page_things import running
 from tests.recipes.world.worlds import input_of, made_episodes, small_world
 
 HORIZON = 8

@@ -1,4 +1,4 @@
-// Numbers as a reader wants them. The same rules as in regard/runs/figures.py; a test compares the two.
+// Numbers as a reader wants them. The same rules as in regard/runs/number_format.py; a test compares the two.
 
 // so many significant digits; large whole numbers keep all of theirs
 function number(x, digits) {

@@ -16,11 +16,10 @@ from typing import Any, Literal
 
 from regard import files
 from regard.errors import RegardError
-from regard.runs.best import best_evaluation
-from regard.runs.environment import _version
-from regard.runs.figures import say_value
-from regard.runs.folder_of_runs import FILE, is_folder_of_runs
-from regard.runs.run import Run
+from regard.runs.best_checkpoint import best_evaluation
+from regard.runs.environment import version
+from regard.runs.number_format import say_value
+from regard.runs.run import SUMMARY, Run, is_run_group
 
 FORMAT = 1  # of summary.json; raised when older files can no longer be read
 Over = Literal["seed", "fold"]  # in what the runs differ
@@ -47,28 +46,28 @@ class Repeats:
         cls, path: files.PathLike, over: Over, names: Sequence[str], facts: Mapping[str, Any]
     ) -> Repeats:
         """Runs of these names, none of them trained yet. facts: what a resumed training must know"""
-        about = {"regard": _version(), "format": FORMAT, "over": over, "names": list(names), "runs": {}}
+        about = {"regard": version(), "format": FORMAT, "over": over, "names": list(names), "runs": {}}
         made = cls(path, {**about, **facts})
         made.write()
         return made
 
     @classmethod
     def open(cls, path: files.PathLike) -> Repeats:
-        found = files.read_sealed(Path(path) / FILE)
+        found = files.read_sealed(Path(path) / SUMMARY)
         if found.get("format") != FORMAT:
             raise RegardError(
-                f"{Path(path) / FILE} has format {found.get('format')}, and this version reads {FORMAT}"
+                f"{Path(path) / SUMMARY} has format {found.get('format')}, and this version reads {FORMAT}"
             )
         return cls(path, found)
 
     @staticmethod
     def exists(path: files.PathLike) -> bool:
-        return is_folder_of_runs(path)
+        return is_run_group(path)
 
     def write(self) -> None:
         """Write summary.json, with the means of all runs that are finished."""
         self.facts |= {"test": self.summarise("test"), "validation": self.summarise("validation")}
-        files.write_sealed(self.path / FILE, self.facts)
+        files.write_sealed(self.path / SUMMARY, self.facts)
 
     # ── the runs
 

@@ -1,12 +1,10 @@
-"""Default folders of runs and caches."""
+"""Default folders of runs."""
 
 from pathlib import Path
 
-from regard.data.cache_folder import cache_folder as cache_folder
-from regard.runs.folder_of_runs import FILE as SUMMARY
 from regard.runs.manifest import FILE as MANIFEST
-from regard.runs.repeats import Repeats
-from regard.runs.run import Run
+from regard.runs.run import SUMMARY, Run
+from regard.runs.run_group import Repeats
 
 
 def new_run_path(name: str) -> Path:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
 
-from regard.runs.best import LAST, Evaluation, best_evaluation
-from regard.runs.figures import say_loss
+from regard.runs.best_checkpoint import LAST, Evaluation, best_evaluation
+from regard.runs.number_format import say_loss
 from regard.runs.run import Run
 
 FEWEST = 6  # evaluations that tell anything

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from regard.runs.figures import say_measure
+from regard.errors import RegardError, did_you_mean
+from regard.runs.number_format import say_measure
 
 Evaluation = Mapping[str, Any]  # the measures of an evaluation
 # measures of which more is better; of all others less is
@@ -26,6 +27,23 @@ def main_measure(measures: Iterable[str], keep: str | None, *, classes: bool) ->
     if keep is not None and keep in there:
         return keep
     return "loss"
+
+
+def find_measure(keep: str, task: Any) -> str:
+    """The measure that --train.keep means, in capitals or not; auto: the one that the task is best judged by."""
+    if keep == "auto":
+        usual: str = getattr(task, "best_by", "loss")
+        return usual
+    known: tuple[str, ...] | None = getattr(task, "measures", None)
+    if known is None:  # its first evaluation will show
+        return keep
+    by_word = {name.lower(): name for name in known}
+    if keep.lower() in by_word:
+        return by_word[keep.lower()]
+    words = ("auto", *by_word)
+    raise RegardError(
+        f"weights cannot be kept by {keep!r}; {did_you_mean(keep.lower(), words)}known here: {', '.join(words)}"
+    )
 
 
 def rank(measures: Evaluation, by: str) -> tuple[float, float]:

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from regard.runs.convergence import advise, read_trend
 from regard.runs.run import Run
-from regard.runs.trend import advise, read_trend
 
 OVER, FALLS = "overfitted", "still falling"
 FALLING = [2.0, 1.6, 1.35, 1.2, 1.1, 1.0, 0.94, 0.9]
