@@ -17,7 +17,7 @@ import regard
 from regard.errors import RegardError
 from regard.training import ranks as ranks_module
 from regard.training.muon import Muon
-from tests.training.distributed_cases import CASES, train_case
+from tests.training.distributed_cases import CASES, CHANCE, train_case, train_seeds
 
 SHARDED = {"train.parallel": "fsdp", "train.save_beside": True, "train.average": None}
 
@@ -112,6 +112,8 @@ def main(folder):
     for name in CASES:
         run = train_case(name, folder, folder / f"two-{name}")
         found[name] = losses_of(run) if rank == 0 else None
+    for name in CHANCE:
+        found[name] = train_seeds(name, folder, folder / f"two-{name}")
     run = train_case("language", folder, folder / "two-sharded", **SHARDED)
     found["sharded"] = losses_of(run) if rank == 0 else None
     found["sharded files"] = [path.name for path in sorted((folder / "two-sharded/state").rglob("shard*"))]
@@ -121,7 +123,6 @@ def main(folder):
         found["load"] = [each["load"] for each in run.metrics() if each["event"] == "experts"]
     found["muon"] = muon_errors()
     found["tables"] = table_gradients(rank, ranks_module.current_ranks())
-    found["disagree"] = refused(folder / "x", recipe="sets", data="max" if rank else "sum", steps=2)
     found["one graph"] = refused(folder / "y", recipe="graphs", steps=2)
     ranks = ranks_module.current_ranks()
     for key in ("error", "noticed"):
