@@ -22,6 +22,7 @@ from alternate import keep, table
 
 from regard.data.batch import Batch, generator
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
@@ -44,7 +45,7 @@ class Walks:
 def train(path: Path) -> None:
     torch.manual_seed(0)
     there = Run.exists(path)
-    run = Run.open(path) if there else Run.create(path, {"kind": "decoder", "model": MODEL, "train": CONFIG})
+    run = Run.open(path) if there else create_run(path, {"kind": "decoder", "model": MODEL, "train": CONFIG})
     fit(run, Decoder(MODEL), "next token", Walks(), CONFIG, resume=there)
 
 

@@ -28,12 +28,12 @@ from regard.api import train
 from regard.data.batch import Batch, Source
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
-from regard.recipes.sets.dataset import SetsConfig
-from regard.recipes.sets.read_sets import prepare_sets
-from regard.recipes.sets.task import Gaussians
+from regard.recipes.sets.cluster import Gaussians, read_mixture
+from regard.recipes.sets.config import SetsConfig
+from regard.recipes.sets.defaults import choose_defaults
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from regard.symmetry.actions import Fixed, OnVectors
 from regard.symmetry.groups import Rotations
 from regard.symmetry.symmetrize import Sampled
@@ -97,9 +97,8 @@ def trained(
         model = train.build_model(job, recipe)
         source = job.source
         if judged is not None:
-            seed = recipe.train.seed
-            source = JudgedBy(source, prepare_sets(judged, seed=seed).source(recipe.train.batch, seed))
-        run = Run.create(
+            source = JudgedBy(source, source_of(judged, recipe.train.seed, recipe.train.batch))
+        run = create_run(
             Path(folder) / "run",
             {"recipe": "sets", "kind": job.kind, "model": job.model, "train": recipe.train},
         )
@@ -118,8 +117,16 @@ def measured(task: Any, model: nn.Module, config: SetsConfig, seed: int, splits:
     return found
 
 
+def source_of(config: SetsConfig, seed: int, batch: int) -> Source:
+    """New sets of a synthetic task."""
+    settings = apply_settings(
+        choose_defaults(config, None, None), {"train.seed": seed, "train.batch": batch, "data.test": 0.0}
+    )
+    return get_recipe("sets").prepare(settings, DataContext(cache=Path("unused"))).source
+
+
 def fresh(config: SetsConfig, seed: int, batch: int = 32) -> Iterator[Batch]:
-    return prepare_sets(config, seed=seed).source(batch, seed).validation()
+    return iter(source_of(config, seed, batch).validation())
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -274,8 +281,6 @@ def picture_clusters(model: nn.Module, config: SetsConfig) -> None:
     """Eight sets, with the Gaussians that the network sees in them."""
     from matplotlib import pyplot
     from matplotlib.patches import Ellipse
-
-    from regard.recipes.sets.task import read_mixture
 
     figure, axes = pyplot.subplots(2, 4, figsize=(12, 6), layout="constrained")
     chosen = [points for i, points in enumerate(sets_of(config, TEST)) if i % 64 == 7]

@@ -27,7 +27,9 @@ from regard.recipes.base import get_recipe
 from regard.recipes.graphs.info import Scaling
 from regard.recipes.images.dataset import ImagesInfo
 from regard.recipes.prediction import Prediction, predict_each
-from regard.recipes.sets.dataset import SetsForm
+from regard.recipes.request import TrainRequest
+from regard.recipes.sets.processor import SetsFitted
+from regard.recipes.target import Target
 from regard.symmetry.output import main_tensor
 
 MODELS = tuple(registry.entries("models"))
@@ -153,7 +155,8 @@ def test_the_ends_of_a_bound_are_refused_or_cost_nothing(name):
 
 IMAGES = {"path": "x", "pictures": 1, "train": 1, "validation": 0, "test": 0, "labels": ["a"], "counts": [1],
           "size": 8, "channels": 1, "mean": [0.5], "deviation": [0.2], "skipped": []}  # fmt: skip
-SETS = {"features": ["x"], "centre": [0.0], "scale": [1.0], "answers": ["a", "b"]}
+NUMBER = {"name": "x", "centre": 0.0, "scale": 1.0}
+SETS = {"form": "table", "features": ["x"], "centre": [0.0], "scale": [1.0]}
 
 
 @pytest.mark.parametrize(
@@ -165,10 +168,11 @@ SETS = {"features": ["x"], "centre": [0.0], "scale": [1.0], "answers": ["a", "b"
         (ImagesInfo, IMAGES, {"channels": 3}),
         (ImagesInfo, IMAGES, {"deviation": [0.0]}),
         (ImagesInfo, IMAGES, {"mean": [1e999]}),
-        (SetsForm, SETS, {"answers": []}),
-        (SetsForm, SETS, {"scale": [0.0]}),
-        (SetsForm, SETS, {"centre": []}),
-        (SetsForm, SETS, {"target_scale": [-1.0]}),
+        (SetsFitted, SETS, {"fill": []}),
+        (SetsFitted, SETS, {"scale": [0.0]}),
+        (SetsFitted, SETS, {"centre": []}),
+        (Target, {"numbers": [NUMBER]}, {"numbers": [NUMBER | {"scale": -1.0}]}),
+        (Target, {"classes": ["a", "b"]}, {"classes": []}),
         (Scaling, {"how": "x"}, {"deviation": [0.0]}),
     ],
 )
@@ -200,7 +204,7 @@ def test_the_command_line_refuses_them_too(recipe):
             for value in ("10" * 9, "-1", "9" * 5000, "1e30", "nan", "٣" * 20):
                 words = [f"--{option}", value]
                 with pytest.raises(RegardError, match=field.name.replace("_", ".")) as refused:
-                    read_settings(found, lambda _: default, words, f"regard train {recipe}")
+                    read_settings(TrainRequest(recipe=found), words, f"regard train {recipe}")
                 assert "\n" not in str(refused.value)
             break  # one of each section: the others go the same way
 

@@ -35,7 +35,8 @@ from regard.look.reader import at_path
 from regard.recipes.graphs.files import read_graphs
 from regard.recipes.images.labelled_images import find_images
 from regard.recipes.images.open_image import open_image
-from regard.recipes.sets.long_tables import read_long
+from regard.recipes.sets.config import SetsConfig
+from regard.recipes.sets.read_table import read_table as read_sets
 from regard.recipes.text.given_text import read_given_text
 from regard.recipes.text.labelled_rows import read_rows
 from regard.runs.run import Run
@@ -239,6 +240,8 @@ CONTENTS = {
     "tokenizer of an unknown kind": bpe(model={"type": "Nothing"}),
     "tokenizer of broken merges": bpe(model={"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "zz"]]}),
     "tokenizer that explodes": bpe(normalizer=doubling(60)),
+    "tokenizer that is deep": bpe(normalizer=json.loads('{"a":' * 400 + "1" + "}" * 400)),
+    "tokenizer that is very deep": bpe(normalizer=json.loads('{"a":' * 900 + "1" + "}" * 900)),
     "tokenizer with an odd added token": bpe(added_tokens=[{"id": 2**31, "content": "x"}]),
     "tokenizer with added tokens that are none": bpe(added_tokens=[3]),
     "tokenizer that is no object": bpe(model="BPE"),
@@ -298,7 +301,7 @@ READERS = {
     "a table": (".csv", lambda path: read_table(str(path))),
     "a table as parquet": (".parquet", lambda path: read_table(str(path))),
     "columns": (".csv", lambda path: read_columns(str(path))),
-    "sets as a table": (".csv", lambda path: read_long(str(path), "set", "target", ("x",))),
+    "sets as a table": (".csv", lambda path: read_sets(str(path), SetsConfig(), "learn", ("x",), each=None)),
     "a graph as csv": (".csv", lambda path: read_graphs(str(path))),
     "a graph as npz": (".npz", lambda path: read_graphs(str(path))),
     "an image": (".png", lambda path: open_image(str(path))),

@@ -16,7 +16,7 @@ from regard.data.batch import Batch
 from regard.recipes.evaluation import evaluate_split
 from regard.recipes.job import Split
 from regard.recipes.prediction import Prediction
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from regard.training.progress import Lines
 from regard.training.tasks import Classify, keep_finite
 
@@ -138,7 +138,7 @@ def test_an_evaluation_before_the_first_step_of_a_resumed_run_shows_no_loss(tmp_
     """A run that was stopped in its evaluation begins with that."""
     said = io.StringIO()
     lines = Lines(said)
-    lines.started(Run.create(tmp_path / "run", {}), 9, 4)
+    lines.started(create_run(tmp_path / "run", {}), 9, 4)
     lines.evaluated(4, {"loss": 1.5})
     assert said.getvalue().splitlines()[-1] == "step 4/9  validation 1.5000"
     lines.stepped(5, 2.0, 10, 0.1)

@@ -14,12 +14,11 @@ import torch
 from PIL import Image
 
 import regard
-from regard.api.start import resolve_defaults
 from regard.api.train import prepare_job
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
-from regard.recipes.settings import apply_settings
+from regard.recipes.request import TrainRequest
 from regard.runs.run import Run
 from tests.recipes import tiny_data
 from tests.recipes.tiny_data import COUNT, Tiny
@@ -31,17 +30,8 @@ GAPS = {
         "evidence": "no additive model",
         "data in memory": "takes only paths",
     },
-    "set": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
-        "data in memory": "takes only paths",
-    },
-    "point": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
-        "evidence": "additive refuses points",
-        "data in memory": "takes only paths",
-    },
+    "set": {},
+    "point": {"evidence": "additive refuses points"},
     "node": {
         "smoothing": "no such option",
         "class weights": "no such option",
@@ -58,15 +48,11 @@ GAPS = {
         "evidence": "no additive model",
     },
     "mesh": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
         "missing cells": "empty target refused",
         "evidence": "only on pages",
         "data in memory": "takes only paths",
     },
     "vertex": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
         "missing cells": "NaN label refused",
         "evidence": "no additive model",
         "data in memory": "takes only paths",
@@ -251,7 +237,7 @@ class Tried:
 
     def settings(self, options):
         known = self.kind.tiny.options | options
-        return apply_settings(resolve_defaults(self.recipe, self.kind.tiny.data, None, known), known)
+        return TrainRequest(recipe=self.recipe, data=self.kind.tiny.data).settings(known)
 
     def job(self, options):
         return prepare_job(self.recipe, self.settings(options), DataContext(cache=self.folder))

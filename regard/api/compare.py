@@ -178,7 +178,7 @@ def _scores_of(run: Run, data: str | None, note: Note | None) -> Judged:
             raise RegardError(f"it was trained on a {run.config.given} in memory; {GIVE_DATA}")
         settings = settings_of(run)
         job = recipe.prepare(settings, context)
-        check_same_data(run, job.info, GIVE_DATA)
+        check_same_data(run, job, GIVE_DATA)
         task, split, labels = job.task, job.best_split, job.labels
         path = getattr(settings.data, "path", None)
     score = getattr(task, "score", None)

@@ -42,15 +42,15 @@ def model_card(run: Run, plain: dict[str, Any]) -> str:
 
 
 def _data(run: Run) -> list[str]:
-    corpus = run.config.corpus or {}
+    corpus = run.config.counts or run.config.corpus or {}
     counts = [
         f"- {name}: {corpus[name]:,}" for name in COUNTS if type(corpus.get(name)) is int and corpus[name]
     ]
-    labels = corpus.get("labels") or []
+    labels = run.config.labels
     if not counts and not labels:
         return ["## Data", "", "Nothing is recorded about its data.", ""]
     if labels:
-        counts.append(f"- classes: {', '.join(str(label) for label in labels[:20])}")
+        counts.append(f"- classes: {', '.join(labels[:20])}")
     return ["## Data", "", *counts, ""]
 
 

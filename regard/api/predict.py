@@ -60,10 +60,14 @@ def iter_predictions(
     recipe, options = configure(recipe_of(run), options)
     run = read_differently(run, recipe, options)
     with ExitStack() as stack:
-        files, names = _open_inputs(inputs, run, recipe, stack)
+        files: Sequence[Any]
+        if recipe.problem_of_run(run) is None:
+            files, names = _open_inputs(inputs, run, recipe, stack)
+        else:
+            files, names = list_inputs(inputs), {}
         table = None if out is None or not is_answers_file(out) else out
         if table is not None:
-            check_answers_file(table, files)
+            check_answers_file(table, [file for file in files if isinstance(file, str)])
         elif out is not None:
             recipe.check_output(run, files, out)
         found = recipe.predict(run, files)
@@ -71,6 +75,13 @@ def iter_predictions(
             found = recipe.draw(run, files, found, out)
         named = (_restore_name(prediction.without_nan(), names) for prediction in found)
         yield from named if table is None else write_answers(named, table)
+
+
+def list_inputs(inputs: Any) -> list[Any]:
+    """One or several inputs as a list. A table in memory is one: its rows are dicts."""
+    one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
+    several = [inputs] if one or rows_of(inputs) is not None else list(inputs)
+    return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in several]
 
 
 def _open_inputs(

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from regard import config as configs
-from regard import registry
-from regard.api.start import discard_start, make_run_folder
 from regard.api.train import Place, check_resumable, resume_run, train_recipe
 from regard.data.progress import Note
 from regard.data.splits import SplitConfig
 from regard.errors import RegardError
 from regard.look.repeats_page import write_repeats_page
 from regard.recipes.base import Recipe, get_recipe, settings_of
-from regard.recipes.settings import Settings, apply_settings
+from regard.recipes.example import Examples
+from regard.recipes.settings import Settings, apply_settings, kind_of
 from regard.runs.lock import exclusive_lock
-from regard.runs.run import SUMMARY, Run, check_free
+from regard.runs.new_run import claim_folder, discard_start
+from regard.runs.run import SUMMARY, Run
 from regard.runs.run_config import RunConfig
 from regard.runs.run_group import Over, Repeats, name_runs, number_of
 from regard.training.config import TrainConfig
@@ -40,27 +40,29 @@ def train_settings(
     observers: Sequence[Observer],
     start: Run | None = None,
     given: Any = None,
+    examples: Examples | None = None,
     note: Note | None = None,
     report: bool = True,
 ) -> Run | Repeats:
-    """Train a recipe with these settings: once, or once for each seed or fold that they ask for."""
+    """Train a recipe with these settings: once, or once for each seed or fold that they ask for. examples: what was read
+    of the data already"""
     how: dict[str, Any] = {"observers": observers, "given": given, "note": note, "report": report}
     over = repeated_over(settings)
     if over is None:
-        return train_recipe(recipe, settings, out=out, start=start, **how)
+        return train_recipe(recipe, settings, out=out, start=start, examples=examples, **how)
     names = _names(settings, over)
     for name in names:
         _settings_for(settings, over, name)  # what cannot be is said before the first of them is trained
     facts = {
         "recipe": recipe.name,
-        "kind": _kind_of(recipe, settings),
+        "kind": kind_of(recipe.models, settings),
         "settings": configs.to_dict(settings),
         "from": None if start is None else str(start.path),
         "given": None if given is None else type(given).__name__,
     }
     with _new_folder(Path(out)):
         repeats = Repeats.create(out, over, names, facts)
-        return _train_each(repeats, recipe, settings, {}, start=start, **how)
+        return _train_each(repeats, recipe, settings, {}, start=start, examples=examples, **how)
 
 
 def resume_repeats(
@@ -89,6 +91,7 @@ def resume_repeats(
             settings,
             {name: value for name, value in changes.items() if name != "train.seeds"},
             start=None if origin is None else Run.open(origin),
+            examples=None,
             observers=observers,
             given=given,
             note=note,
@@ -151,13 +154,6 @@ def _settings_for(settings: Settings, over: Over, name: str) -> Settings:
     return replace(settings, data=data, train=train)
 
 
-def _kind_of(recipe: Recipe, settings: Settings) -> str:
-    """The kind of model that these settings are for."""
-    return next(
-        kind for kind in recipe.models if registry.find("models", kind).Config is type(settings.model)
-    )
-
-
 def _common_settings(repeats: Repeats, recipe: Recipe) -> Settings:
     """What was asked for at the start. Paths count from there, as those of a run do."""
     sections = repeats.facts["settings"]
@@ -201,6 +197,7 @@ def _train_each(
     changes: Mapping[str, Any],
     *,
     start: Run | None,
+    examples: Examples | None,
     observers: Sequence[Observer],
     report: bool,
     **how: Any,
@@ -218,7 +215,7 @@ def _train_each(
             resume_run(run, apply_settings(settings_of(run), changes), **how)
         else:
             own = _settings_for(settings, repeats.over, name)
-            run = train_recipe(recipe, own, out=place, start=start, **how)
+            run = train_recipe(recipe, own, out=place, start=start, examples=examples, **how)
         if not ending.stopped:
             repeats.add(run)
         if report:
@@ -261,10 +258,7 @@ def _say_stopped(repeats: Repeats) -> str:
 def _new_folder(path: Path) -> Iterator[None]:
     """A folder for several runs, with its lock. If not even the first of them begins, the folder is gone
     again."""
-    check_free(path)
-    made = make_run_folder(path)
-    with exclusive_lock(path / "state"):
-        check_free(path)  # another process may have been sooner
+    with claim_folder(path) as (_, made):
         try:
             yield
         except BaseException:

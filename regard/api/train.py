@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from torch import nn
 from regard import config as configs
 from regard.api.finish import finish_run
 from regard.api.python_words import speak_python
-from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
 from regard.data.batch import Source
 from regard.data.cache_folder import cache_folder
 from regard.data.progress import Note
@@ -26,12 +25,16 @@ from regard.look.plot import curves
 from regard.models.registered import registered_name
 from regard.nn.moe import say_parameters
 from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
+from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job
+from regard.recipes.request import TrainRequest
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, apply_settings, moved_data
+from regard.recipes.start_from import check_body, copy_weights
 from regard.runs.lock import exclusive_lock
+from regard.runs.new_run import new_run
 from regard.runs.paths import latest_run_path, new_run_path
-from regard.runs.run import Run, SharedRun, check_free
+from regard.runs.run import Run, SharedRun
 from regard.runs.run_config import read_run_config
 from regard.runs.run_group import Repeats
 from regard.targets.imported import open_run
@@ -123,13 +126,15 @@ def train(
             return resume_run(run, settings, given=given, **how)
         origin = None if start is None else open_run(start)
         what = data if path is None else path
-        settings = resolve_defaults(found, what, found.choose_kind(model, task, what), wanted, origin)
-        settings = apply_settings(settings, wanted)
+        kind = found.choose_kind(model, task, what)
+        request = TrainRequest(recipe=found, data=what, kind=kind, start=origin, note=note)
+        settings = request.settings(wanted)
         place, again = join_ranks(settings.train).choose_place(recipe, out)
         if again:
             run = Run.open(place)
             return resume_run(run, apply_settings(settings_of(run), wanted), given=given, **how)
-        return repeat.train_settings(found, settings, out=place, start=origin, given=given, **how)
+        how |= {"given": given, "examples": request.examples}
+        return repeat.train_settings(found, settings, out=place, start=origin, **how)
 
 
 # ── a recipe
@@ -143,27 +148,32 @@ def train_recipe(
     observers: Sequence[Observer],
     start: Run | None = None,
     given: Any = None,
+    examples: Examples | None = None,
     note: Note | None = None,
     report: bool = True,
 ) -> Run:
-    """Train a recipe with these settings, from the beginning. given: data that is not a path"""
+    """Train a recipe with these settings, from the beginning. given: data that is not a path; examples: what was read
+    of the data already"""
     ranks = join_ranks(settings.train)
     settings = _with_world(settings, ranks)
-    if ranks.leads:
-        check_free(out)
     if start is not None:
         check_body(recipe, settings, start)
-    context = DataContext(cache=cache_folder(), note=note, old=start, given=given)
-    job = ranks.one_after_another(lambda: prepare_job(recipe, settings, context))
-    model = build_model(job, settings)
-    if start is not None:
-        copy_weights(model, start, job.kind)
-    sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
-    sections |= {"train": settings.train, "corpus": job.info, "unit": job.unit}
-    sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
-    sections |= {} if given is None else {"given": type(given).__name__}
-    beginning = _new_run_of_all(out, sections, ranks)
-    return _fit(beginning, recipe, job, model, settings, observers, report, resume=False)
+    context = DataContext(cache=cache_folder(), note=note, old=start, given=given, examples=examples)
+    with new_run(out) if ranks.leads else nullcontext() as create:
+        job = ranks.one_after_another(lambda: prepare_job(recipe, settings, context))
+        model = build_model(job, settings)
+        if start is not None:
+            copy_weights(model, start, job.kind)
+        if create is None:  # rank 0 makes the run
+            run: Run = SharedRun(out, read_run_config(ranks.agree(None), os.fspath(out)))
+            return _fit(run, recipe, job, model, settings, observers, report, resume=False)
+        sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
+        sections |= {"train": settings.train, **job.summary, "unit": job.unit}
+        sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
+        sections |= {} if given is None else {"given": type(given).__name__}
+        run = create(sections)
+        ranks.agree(run.config.to_json())
+        return _fit(run, recipe, job, model, settings, observers, report, resume=False)
 
 
 def resume_run(
@@ -185,13 +195,15 @@ def resume_run(
     run.agree("train", settings.train, but=loop.MAY_CHANGE)
     context = DataContext(cache=cache_folder(), note=note, old=run, given=given)
     job = ranks.one_after_another(lambda: prepare_job(recipe, settings, context))
-    check_same_data(run, job.info)
+    check_same_data(run, job)
     model = build_model(job, settings)
     if run.config.origin is not None and not (run.state / "latest.json").exists():
         copy_weights(model, Run.open(run.config.origin), job.kind)
     if not ranks.leads:
         run = SharedRun(run.path, run.config)
-    return _fit(nullcontext(run), recipe, job, model, settings, observers, report, resume=True)
+        return _fit(run, recipe, job, model, settings, observers, report, resume=True)
+    with exclusive_lock(run.state):
+        return _fit(run, recipe, job, model, settings, observers, report, resume=True)
 
 
 def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place | None, given: Any) -> None:
@@ -228,7 +240,7 @@ def build_model(job: Job, settings: Settings) -> nn.Module:
 
 
 def _fit(
-    beginning: AbstractContextManager[Run],
+    run: Run,
     recipe: Recipe,
     job: Job,
     model: nn.Module,
@@ -237,26 +249,22 @@ def _fit(
     report: bool,
     resume: bool,
 ) -> Run:
-    """The training, and the files at its end."""
+    """The training, and the files at its end. For who holds the lock of the run."""
     ranks = current_ranks()
-    with beginning as run, exclusive_lock(run.state) if ranks.leads else nullcontext():
-        if ranks.leads:
-            job.keep(run)
-            tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
-        how: dict[str, Any] = {
-            "resume": resume,
-            "observers": observers,
-            "sample": job.sample,
-            "notes": job.notes,
-            "stepper": choose_stepper(job.stepper, recipe.name, ranks),
-        }
-        ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
-        if ranks.leads:
-            finish_run(run, recipe, job, ended, observers, report=report)
+    if ranks.leads:
+        job.keep(run)
+        tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
+    how: dict[str, Any] = {
+        "resume": resume,
+        "observers": observers,
+        "sample": job.sample,
+        "notes": job.notes,
+        "stepper": choose_stepper(job.stepper, recipe.name, ranks),
+    }
+    ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
+    if ranks.leads:
+        finish_run(run, recipe, job, ended, observers, report=report)
     return run
-
-
-# ── several processes
 
 
 def _with_world(settings: Settings, ranks: Ranks) -> Settings:
@@ -275,17 +283,6 @@ def _with_world(settings: Settings, ranks: Ranks) -> Settings:
             f"{train.batch} at most, or a larger batch"
         )
     return replace(settings, train=replace(train, processes=ranks.world))
-
-
-@contextmanager
-def _new_run_of_all(path: Place, sections: Mapping[str, Any], ranks: Ranks) -> Iterator[Run]:
-    """A new run, which rank 0 makes and writes."""
-    if ranks.leads:
-        with new_run(path, sections) as run:
-            ranks.agree(run.config.to_json())
-            yield run
-    else:
-        yield SharedRun(path, read_run_config(ranks.agree(None), os.fspath(path)))
 
 
 # ── a module
@@ -320,15 +317,16 @@ def _train_module(
         source = TensorSource(data, batch=config.batch, seed=config.seed)
     wanted = as_task(task)
     check_labels(model, wanted, source, data)
-    beginning: AbstractContextManager[Run]
-    if resume:
-        beginning = nullcontext(Run.open(latest_run_path(None) if out is None else out))
-    else:
-        kind = registered_name(model)
-        about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
-        about |= {"model": model.config} if kind is not None else {}
-        beginning = new_run(new_run_path("module") if out is None else out, about)
-    with beginning as run, exclusive_lock(run.state):
+    with ExitStack() as after:
+        if resume:
+            run = Run.open(latest_run_path(None) if out is None else out)
+            after.enter_context(exclusive_lock(run.state))
+        else:
+            kind = registered_name(model)
+            about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
+            about |= {"model": model.config} if kind is not None else {}
+            create = after.enter_context(new_run(new_run_path("module") if out is None else out))
+            run = create(about)
         loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)
         if report:
             curves(run)

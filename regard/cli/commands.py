@@ -137,15 +137,13 @@ def train_as_asked(
     recipe: Any, given: dict[str, str], words: list[str], ending: Any, *, resume: bool, report: bool
 ) -> Any:
     """Settings from the words of the command, read once, and the training with them."""
-    from functools import partial
-
     from regard.api import repeat
     from regard.api import train as training
-    from regard.api.start import find_defaults, refine_defaults
     from regard.cli import options
     from regard.cli.console import progress_printer
     from regard.data.scan import scanning_once
     from regard.recipes.base import settings_of
+    from regard.recipes.request import TrainRequest
     from regard.recipes.settings import apply_settings, moved_data
     from regard.runs.paths import latest_run_path
     from regard.runs.run import Run
@@ -184,14 +182,14 @@ def train_as_asked(
             return training.resume_run(run, settings, **how)
         origin = None if start is None else open_run(start)
         kind = recipe.choose_kind(kind, task, data)
-        default = find_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
-        refine = partial(refine_defaults, recipe, default, data, start=origin)
-        settings = options.read_settings(recipe, refine, words, program)
+        request = TrainRequest(recipe=recipe, data=data, kind=kind, start=origin, note=how["note"])
+        settings = options.read_settings(request, words, program)
         folder, again = join_ranks(settings.train).choose_place(recipe.name, out)
         if again:  # torchrun has started all processes again
             run = Run.open(folder)
             settings = options.change_settings(recipe, settings_of(run), words, program)
             return training.resume_run(run, settings, **how)
+        how["examples"] = request.examples
         return repeat.train_settings(recipe, settings, out=folder, start=origin, **how)
 
 

@@ -7,7 +7,7 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import reduce
 from types import NoneType, UnionType
@@ -17,7 +17,8 @@ import tyro
 
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
-from regard.recipes.settings import Settings, with_optimiser
+from regard.recipes.request import TrainRequest
+from regard.recipes.settings import Settings, data_alone, with_optimiser
 
 ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
@@ -30,16 +31,32 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 }
 
 
-def read_settings(
-    recipe: Recipe, refine: Callable[[Mapping[str, Any]], Settings], words: list[str], program: str
-) -> Settings:
-    """The settings that the words of a command line ask for. refine: the defaults as these options change them"""
-    default = refine(early_options(recipe, words))
+def read_settings(request: TrainRequest, words: list[str], program: str) -> Settings:
+    """The settings that the words of a command line ask for."""
+    recipe = request.recipe
+    default = request.defaults(_first_options(request, words, program))
     chosen = change_settings(recipe, default, words, program)
-    refined = refine(_typed_options(chosen, words))
+    refined = request.defaults(_typed_options(chosen, words))
     if refined == default:
         return chosen
     return change_settings(recipe, refined, words, program)
+
+
+def _first_options(request: TrainRequest, words: list[str], program: str) -> dict[str, Any]:
+    """The options on which defaults depend: those by which the data is read."""
+    early = early_options(request.recipe, words)
+    section = request.recipe.data_section(request.data, request.kind, early)
+    if section is None:
+        return early
+    own: list[str] = []
+    is_own = False
+    for word in words:
+        if word.startswith("--"):
+            is_own = word.startswith("--data.")
+        own += [word] if is_own else []
+    of: Any = type(section)
+    cls = data_alone(of)
+    return _typed_options(parse(cls, own, cls(data=section), program), own)
 
 
 def change_settings(recipe: Recipe, settings: Settings, words: list[str], program: str) -> Settings:
@@ -56,7 +73,7 @@ def change_settings(recipe: Recipe, settings: Settings, words: list[str], progra
     return chosen
 
 
-def _typed_options(chosen: Settings, words: list[str]) -> dict[str, Any]:
+def _typed_options(chosen: Any, words: list[str]) -> dict[str, Any]:
     """The options among the words with their values, by dotted name: also those that equal the default."""
     names = {re.sub(r"^--(.*\.)?no-", r"--\1", word.partition("=")[0].replace("_", "-")) for word in words}
     names |= {word.partition("=")[0].replace("_", "-") for word in words}

@@ -28,7 +28,8 @@ class Batch(Mapping[str, Any]):
     """
 
     inputs: Mapping[str, Any]
-    target: Tensor  # b ids, b n ids (IGNORE where there is no target), b values
+    # b ids, b n ids (IGNORE where there is no target), b values; None: the batch has inputs alone
+    target: Tensor = None  # type: ignore[assignment]
     rows: int = 0  # how many examples; 0: as many as the first input has rows
     size: int = 0  # how much work it is, such as tokens with their padding; 0: as many as examples
     # (batch, part, parts) -> one of several slices, where not each tensor has the examples as its first axis
@@ -72,7 +73,8 @@ class Batch(Mapping[str, Any]):
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
         moved = {name: x.to(device) if hasattr(x, "to") else x for name, x in self.inputs.items()}
-        return replace(self, inputs=moved, target=self.target.to(device))
+        target = None if self.target is None else self.target.to(device)
+        return replace(self, inputs=moved, target=target)
 
 
 @runtime_checkable

@@ -548,13 +548,14 @@ def _is_header(head: Sequence[str], rows: Sequence[Sequence[str]], asked: bool |
 
 def _different(names: Sequence[str]) -> tuple[list[str], str]:
     """The names, with a number at a second one of the same name; and the first of those."""
-    found: list[str] = []
-    again = ""
+    found: dict[str, None] = {}
+    numbers: dict[str, int] = {}  # the last number that a name got, so that thousands alike take no time
+    given, again = set(names), ""
     for name in names:
-        new, number = name, 1
-        while new in found or (number > 1 and new in names):
-            number += 1
-            new = f"{name}_{number}"
-        again = again or (name if number > 1 else "")
-        found.append(new)
-    return found, again
+        new = name
+        while new in found or (new != name and new in given):
+            numbers[name] = numbers.get(name, 1) + 1
+            new = f"{name}_{numbers[name]}"
+        again = again or (name if new != name else "")
+        found[new] = None
+    return list(found), again

@@ -17,6 +17,8 @@ from regard.data.text_files import read_lines
 from regard.errors import RegardError
 from regard.files import open_regular, read_array, read_arrays, readable_as
 
+SAMPLED = 1024  # points of the surface of a mesh, unless somebody wants more
+
 
 class Cloud(NamedTuple):
     """A point cloud: points n d, and a label for each point if there are labels."""
@@ -30,15 +32,15 @@ def find_clouds(folder: str) -> list[ClassFile]:
     return find_by_class(folder, READERS, "point clouds")
 
 
-def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    """The points of one file, at most `count`, drawn by `random`; from a mesh exactly `count` (None:
-    1,024)."""
+def read_cloud(path: str, count: int | None, random: np.random.Generator, *, sampled: int = SAMPLED) -> Cloud:
+    """The points of one file, at most `count`, drawn by `random`; from a mesh exactly `count` (None: all of a file,
+    `sampled` of the surface of a mesh)."""
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
         raise RegardError(f"{path} is not a point cloud; give one of {', '.join(READERS)}")
     try:
         with readable_as(path, "a point cloud"):
-            cloud = READERS[suffix](path, count, random)
+            cloud = READERS[suffix](path, count or sampled, random)
     except OSError as error:
         raise RegardError(f"{path} cannot be read: {error.strerror or error}") from error
     if not np.isfinite(cloud.points).all():
@@ -53,14 +55,14 @@ def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Clo
 # ── each kind of file
 
 
-def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:
+def _npy(path: str, count: int, random: np.random.Generator) -> Cloud:
     with open_regular(path) as file:
         if file.read(2) == b"PK":
             raise RegardError(f"{path} holds several arrays; rename it to end in .npz")
     return Cloud(_points(read_array(path), path))
 
 
-def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
+def _npz(path: str, count: int, random: np.random.Generator) -> Cloud:
     """Arrays `points` n d and, for a label of each point, `labels` n. A single array may have any name."""
     with open_regular(path) as file:
         if file.read(6) == b"\x93NUMPY":
@@ -87,7 +89,7 @@ def _points(array: Array, path: str) -> Array:
     return (array if array.ndim == 2 else array[:, None]).astype(np.float64)
 
 
-def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
+def _csv(path: str, count: int, random: np.random.Generator) -> Cloud:
     """One point per line; a header with column names is optional."""
     rows: list[list[float]] = []
     delimiter = None
@@ -116,17 +118,17 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     return Cloud(np.array(rows))
 
 
-def _mesh(path: str, count: int | None, random: np.random.Generator) -> Cloud:
+def _mesh(path: str, count: int, random: np.random.Generator) -> Cloud:
     """Points, sampled on the surface if there are faces. Without faces, a property `label` is their label."""
     mesh = read_unrepaired(path, "a point cloud")
     if not len(mesh.faces):
         return Cloud(mesh.points, mesh.labels)
     if not np.isfinite(mesh.points).all():
         raise RegardError(f"{path} has a vertex with NaN or infinity; repair the mesh")
-    return Cloud(Surface(mesh.points, mesh.faces).sample(1024 if count is None else count, random))
+    return Cloud(Surface(mesh.points, mesh.faces).sample(count, random))
 
 
-READERS: dict[str, Callable[[str, int | None, np.random.Generator], Cloud]] = {
+READERS: dict[str, Callable[[str, int, np.random.Generator], Cloud]] = {
     ".npy": _npy,
     ".npz": _npz,
     ".csv": _csv,

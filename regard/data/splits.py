@@ -12,6 +12,7 @@ from regard.data.batch import generator, held_out
 from regard.errors import RegardError
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
+NOWHERE = 255  # in no split: what nobody knows the target of
 SPLITS = {
     "train": TRAIN,
     "training": TRAIN,

@@ -14,16 +14,13 @@ from regard.attention import tap
 from regard.attention.tap import Implied, Mixed, Told
 from regard.errors import RegardError
 from regard.look.recording.calls import Call, Calls
-from regard.look.recording.edges import EdgeSource, along_edges
-from regard.look.recording.entry import Entry, Seen
-from regard.look.recording.kept import slim
-from regard.look.recording.lineage import key_of
-from regard.look.recording.listen import AttentionDispatchMode
+from regard.look.recording.dispatch_mode import AttentionDispatchMode
+from regard.look.recording.edges import EdgeSource, record_edges
+from regard.look.recording.entry import DecodeLoops, Entry, Seen, summarize
 from regard.look.recording.proof import doubt, find_gaps, prove
-from regard.look.recording.source import Source
-from regard.look.recording.steps import Steps
-from regard.look.recording.summary import summarize
-from regard.look.recording.tapped import Tapped, TappedImplied, TappedMix, source_along
+from regard.look.recording.provenance import key_of
+from regard.look.recording.tap import Tapped, TappedImplied, TappedMix, source_along
+from regard.look.recording.weighted_sum import Source, slim
 
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 NOTE_FAST = "torch.nn's fast path, which shows nothing, was turned off while recording"
@@ -67,10 +64,10 @@ def record(
     with ExitStack() as stack:
         stack.enter_context(calls.followed())
         stack.enter_context(_ordinary_ways())
-        stack.enter_context(along_edges(model, recorder.ear.lineage, recorder.edges))
-        stack.enter_context(tap.listen(recorder.tapped))
-        stack.callback(recorder.ear.lineage.traces.clear)
-        stack.enter_context(recorder.ear)
+        stack.enter_context(record_edges(model, recorder.mode.provenance, recorder.add_edges))
+        stack.enter_context(tap.listen(recorder.add_tapped))
+        stack.callback(recorder.mode.provenance.traces.clear)
+        stack.enter_context(recorder.mode)
         yield seen
     wanted.check_met(recorder.places)
 
@@ -149,7 +146,7 @@ class Recorder:
         self.calls, self.wanted, self.seen, self.compiled = calls, wanted, seen, compiled
         self.places: dict[tuple[str, int], int] = {}
         self.shelf: list[torch.Tensor] = []
-        self.steps = Steps()
+        self.loops = DecodeLoops()
         parameters = {
             key
             for module in calls.names
@@ -157,28 +154,30 @@ class Recorder:
             if (key := key_of(p)) is not None
         }
         self.fast = torch.backends.mha.get_fastpath_enabled()
-        self.ear = AttentionDispatchMode(calls, parameters, self.hear, self.edges)
+        self.mode = AttentionDispatchMode(calls, parameters, self.add_dense, self.add_edges)
 
-    def tapped(self, heard: Told) -> None:
+    def add_tapped(self, heard: Told) -> None:
         """Our own attention."""
         if self.calls.current is None:
             return
-        with self.ear.resting():
+        with self.mode.paused():
             if isinstance(heard, Implied):
-                self.hear(TappedImplied(heard), heard.name, heard.itself, implied=heard.implied)
+                self.add_dense(TappedImplied(heard), heard.name, heard.itself, implied=heard.implied)
                 return
             dropped = (heard.dropout if isinstance(heard, Mixed) else heard.terms.dropout) > 0
             along = source_along(heard)
             if along is not None:
-                self.edges(along, dropped, ())
+                self.add_edges(along, dropped, ())
             elif isinstance(heard, Mixed):
                 if heard.scores.dim() == 4:
                     itself = not heard.cross and heard.scores.shape[2] == heard.scores.shape[3]
-                    self.hear(TappedMix(heard), "mix", itself, dropped=dropped)
+                    self.add_dense(TappedMix(heard), "mix", itself, dropped=dropped)
             else:
-                self.hear(Tapped(heard), heard.kernel, self.ear.itself(heard.q, heard.k), dropped=dropped)
+                self.add_dense(
+                    Tapped(heard), heard.kernel, self.mode.itself(heard.q, heard.k), dropped=dropped
+                )
 
-    def hear(
+    def add_dense(
         self,
         source: Source,
         operator: str,
@@ -197,7 +196,7 @@ class Recorder:
         call, layer = self.place(call)
         if call is None:
             return None
-        with self.ear.resting():
+        with self.mode.paused():
             shape = source.b, source.h, source.n, source.m
             source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
             proof, dtype = prove(source), source.out.dtype
@@ -210,7 +209,7 @@ class Recorder:
             values = source.v
             if kept is None:
                 source = slim(source)
-                source.held(self.shelf)
+                source.hold(self.shelf)
             self.seen.entries.append(
                 Entry(
                     name=call.name,
@@ -233,21 +232,21 @@ class Recorder:
                     kept=kept,
                 )
             )
-            self.steps.add(self.seen.entries[-1], values)
+            self.loops.add(self.seen.entries[-1], values)
             return self.seen.entries[-1]
 
-    def edges(
+    def add_edges(
         self, source: EdgeSource, dropped: bool, changes: tuple[str, ...], *, unsure: str | None = None
     ) -> None:
         """Attention along edges. It is as long as the list of edges, so it is always kept."""
         call, layer = self.place()
         if call is None:
             return
-        with self.ear.resting():
+        with self.mode.paused():
             count, heads = source.kept.shape
             source.choose(self.wanted.heads_of(heads, call.name))
             proof = source.prove()
-            source.held()
+            source.hold()
             self.seen.entries.append(
                 Entry(
                     name=call.name,

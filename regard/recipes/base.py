@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast, get_type_hints
 
 from torch import Tensor, nn
 
@@ -24,11 +24,20 @@ from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
 from regard.recipes.answers import AMONG
 from regard.recipes.evaluation import Evaluation, evaluate_split
+from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.same_data import check_same_data
-from regard.recipes.settings import Settings, check_choice, read_settings
+from regard.recipes.settings import (
+    Settings,
+    check_choice,
+    kind_of,
+    path_of,
+    read_settings,
+    settings_of_kind,
+)
+from regard.recipes.supervised import Supervised
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
@@ -66,6 +75,9 @@ class Recipe(ABC):
     data_derived: ClassVar[
         Mapping[str, str]
     ] = {}  # options that only the data decides -> the option to give instead, or ""
+    supervised: ClassVar[Supervised | None] = (
+        None  # what is learned from all data, if that is always the same
+    )
     # what a model learns (--task) -> the kinds of model that can, the default first; empty: the model says it
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # kind of model -> other kinds whose blocks it can start from (--from)
@@ -104,11 +116,45 @@ class Recipe(ABC):
             )
         return kind
 
-    @abstractmethod
+    def data_section(
+        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> Any | None:
+        """The data section of the settings for a path, the name of a built-in task, an object or None: what is read
+        first, and once. None: the recipe reads later, and has `defaults` of its own.
+
+        kind: of model, if it was named; early: those of `early_options` that were given
+        """
+        if self.supervised is None:
+            return None
+        return self.supervised.config(path=path_of(data, self.name))
+
+    def choose_defaults(self, data: Any, examples: Examples | None, kind: str | None) -> Settings:
+        """Good settings for this data section, what was read by it, and a kind of model. examples: None if nothing was
+        read, as for the help"""
+        raise NotImplementedError(f"{self.name} has a data section and needs defaults for it")
+
+    def problem_of(self, data: Any) -> Supervised | None:
+        """What is learned from the data of this section. None: the recipe trains and predicts by itself."""
+        return self.supervised
+
+    def problem_of_run(self, run: Run) -> Supervised | None:
+        """What a run has learned."""
+        if run.config.processor is None:
+            return None
+        section = get_type_hints(self.settings_class(run.config))["data"]
+        return self.problem_of(run.section(section, "data"))
+
+    def _problem_of_run(self, run: Run) -> Supervised:
+        found = self.problem_of_run(run)
+        if found is None:
+            raise RegardError(f"{run.path} has nothing that {self.name} knows to use; train it again")
+        return found
+
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
     ) -> Settings:
-        """Good settings for this data (a path, None, or an object) and kind of model."""
+        """Good settings for this data (a path, None, or an object) and kind of model, before anything is read."""
+        return self.choose_defaults(self.data_section(data, model, early), None, model)
 
     def derived_options(self, settings: Settings) -> Mapping[str, str]:
         """The options of these settings that only the data decides -> the option to give instead, or ""."""
@@ -118,9 +164,11 @@ class Recipe(ABC):
         """The defaults, changed where options describe the data. data: the data, if it is an object"""
         return settings
 
-    @abstractmethod
     def settings_class(self, config: RunConfig) -> type[Settings]:
         """The class of the settings of a run with this config.json."""
+        assert self.supervised is not None
+        data: Any = self.supervised.config
+        return settings_of_kind(str(config.kind), data)
 
     # options of regard tokenize, if this recipe's data can be made ready once for many runs
     shard_options: type[Any] | None = None
@@ -129,13 +177,17 @@ class Recipe(ABC):
         """Make data ready on disk; returns a line that says what is there."""
         raise RegardError(f"the data of {self.name} is read as it is; there is nothing to tokenize")
 
-    @abstractmethod
     def prepare(self, settings: Settings, context: DataContext) -> Job:
         """Read the data, then make the task, the source and a model config that fits it."""
+        problem = self.problem_of(settings.data)
+        assert problem is not None
+        return problem.prepare(settings, kind_of(self.models, settings), context)
 
-    @abstractmethod
     def describe(self, job: Job) -> str:
         """The data in one line: its name and its numbers."""
+        problem = self.problem_of(job.processor.config)
+        assert problem is not None
+        return problem.describe(job)
 
     @abstractmethod
     def next_command(self, run: Run) -> str:
@@ -191,9 +243,9 @@ class Recipe(ABC):
         """All inputs, one by one: a folder or a pattern may stand for many."""
         return list(given)
 
-    @abstractmethod
-    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+    def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
         """The prediction for each input, as soon as it is ready."""
+        return self._problem_of_run(run).predict(run, inputs)
 
     def embed(self, run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
         """The name of each input, and a vector for each.   n d      column: of a table, where the inputs are"""
@@ -219,15 +271,15 @@ class Recipe(ABC):
             task, split, labels = self.other_split(run, data, context)
             return evaluate_split(model, task, split, labels)
         job = self.prepare(read_settings(self.settings_class(run.config), run), context)
-        check_same_data(run, job.info, "Give the data to evaluate on with --data")
+        check_same_data(run, job, "Give the data to evaluate on with --data")
         return evaluate_split(model, job.task, job.best_split, job.labels)
 
-    @abstractmethod
     def other_split(
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
         """Other data of the same kind, read as the run reads its own data: the task, the split, and the class
         labels."""
+        return self._problem_of_run(run).read_other(run, data, context)
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         """Generated text, piece by piece. `note` gets what the user should know."""
@@ -242,9 +294,9 @@ class Recipe(ABC):
 
     # ── looking
 
-    @abstractmethod
     def reader(self, run: Run, model: nn.Module) -> Reader:
         """The reader of a run: it reads inputs, and names the views that show them."""
+        return self._problem_of_run(run).reader(run, model)
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         """The same for a model that no recipe trained; None: its inputs are of another kind."""

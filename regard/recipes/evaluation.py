@@ -15,7 +15,7 @@ from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.job import Job, Split
 from regard.runs.number_format import say_measures
-from regard.training.tasks import Classify, Task, keep_finite
+from regard.training.tasks import Task, keep_finite
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,8 +70,9 @@ def evaluate_split(
     """Evaluate a model on a split, in one pass; for a classifier with the confusion matrix."""
     counted = _Counted(split.batches())
     confusion: Tensor | None = None
-    if isinstance(task, Classify) and labels is not None:
-        measures, confusion = task.measure_with_confusion(model, counted, len(labels))
+    with_confusion = getattr(task, "measure_with_confusion", None)
+    if with_confusion is not None and labels is not None:
+        measures, confusion = with_confusion(model, counted, len(labels))
     else:
         measures = task.measure(model, counted)
     if not measures:

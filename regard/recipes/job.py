@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from regard import config as configs
 from regard import registry
 from regard.data.array import Array
 from regard.data.batch import Batch, Source
@@ -29,10 +30,11 @@ class DataContext:
     note: Note | None = None  # called with the current work, and the share that is done
     old: Run | None = None  # the run whose tokenizer is used: it is resumed, evaluated, or started from
     given: Any = None  # data that is not a path
+    examples: Any = None  # what was read of the data already, an Examples; None: it is to be read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example:
+class ShownExample:
     """An example of the data as a person reads it."""
 
     name: str  # row 17, photo.png, node 1358
@@ -53,7 +55,7 @@ class Split:
     # which example of the data each one is, in the order of the batches; None: they have no numbers
     rows: Callable[[], Array] | None = None
     # an example by its place in that order; None: they cannot be shown one by one
-    show: Callable[[int], Example] | None = None
+    show: Callable[[int], ShownExample] | None = None
 
 
 def _keep_nothing(run: Run) -> None:
@@ -72,8 +74,13 @@ class Job:
     model: Any  # its config, which fits the data
     task: Task
     source: Source
-    # a summary of the data, a dataclass of the recipe; `corpus` in config.json
-    info: Any
+    # a summary of the data, a dataclass of the recipe; `corpus` in config.json. None: see `processor`
+    info: Any = None
+    processor: Any = None  # what reads the data, a Processor: the section of this name in config.json
+    counts: Mapping[str, int] = field(
+        default_factory=dict
+    )  # examples of each split, and what else was counted
+    source_name: str | None = None  # where the data is from, as a person calls it
     unit: str = "tokens"  # the unit of the speed that training prints
     examples: str = "examples"  # the unit of the examples in an evaluation
     labels: tuple[str, ...] | None = None  # class names of a classifier
@@ -86,7 +93,7 @@ class Job:
     validation: int | None = None  # number of examples in the validation split
     test: Split | None = None  # evaluated once, with the best weights, at the end
     rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
-    show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
+    show: Callable[[str, int], ShownExample] | None = None  # of the split of this name, as `Split.show`
     number: Numbers | None = None  # what is predicted, if it is one number
     own_splits: bool = False  # does the data say what is in which split, so that no share can be cut?
     # evaluates finished weights on a split by more than the measures of the task; None: these are all. It
@@ -96,6 +103,13 @@ class Job:
     stepper: Callable[[nn.Module, Task, Any, Any], Stepper] = Stepper
     # draws pictures of its own into the run, at its end
     draw: Callable[[Run, nn.Module], None] | None = None
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What config.json says of the data: later commands read as the training did, and see whether it changed."""
+        if self.processor is None:
+            return {"corpus": configs.to_dict(self.info)}
+        return {"processor": self.processor.store(), "counts": dict(self.counts)}
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""

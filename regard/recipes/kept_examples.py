@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.recipes.job import Example, Job, Split
+from regard.recipes.job import Job, ShownExample, Split
 from regard.recipes.prediction import DIGITS
 from regard.runs.number_format import say_number
 from regard.training.scores import Scores
@@ -97,7 +97,7 @@ def _answer(job: Job, found: Scores, place: int, good: bool) -> dict[str, Any]:
     return said | {"error": float(found.sums[found.main][place]), "right": good}
 
 
-def _as_json(example: Example, answer: dict[str, Any]) -> dict[str, Any]:
+def _as_json(example: ShownExample, answer: dict[str, Any]) -> dict[str, Any]:
     """What is shown of an example; a long text is cut."""
     found: dict[str, Any] = {"name": example.name, **answer}
     if example.text is not None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from regard.config import to_dict
 from regard.errors import RegardError
+from regard.recipes.job import Job
 from regard.runs.run import Run
 
 NAMED = 3  # differences that are named
@@ -17,14 +17,14 @@ MAY_DIFFER = ("path", "skipped")
 GO_ON = "Give the original data to go on, or start a new run, with --from {} if you want its weights"
 
 
-def check_same_data(run: Run, info: Any, advice: str = "") -> None:
-    """Raise a RegardError that names the differences. info: the summary of the data now; advice: what to do,
-    if the run is not resumed"""
-    if run.config.corpus is None:
+def check_same_data(run: Run, job: Job, advice: str = "") -> None:
+    """Raise a RegardError that names the differences. job: with a summary of the data now; advice: what to do, if the
+    run is not resumed"""
+    sections = {name: getattr(run.config, name) for name in job.summary}
+    if None in sections.values():
         return
-    # as it would be summarised now: an older run lacks what is counted since
-    then = _flat(json.loads(json.dumps(to_dict(run.section(type(info), "corpus")))))
-    now = _flat(json.loads(json.dumps(to_dict(info))))
+    then = _flat_sections(sections)
+    now = _flat_sections(json.loads(json.dumps(job.summary)))
     keys = [key for key in dict.fromkeys((*then, *now)) if key not in MAY_DIFFER]
     other = [key for key in keys if then.get(key) != now.get(key)]
     if other:
@@ -39,6 +39,10 @@ def check_same_data(run: Run, info: Any, advice: str = "") -> None:
             f"{run.path} was started with other data: {'; '.join(told)}{more}. "
             f"{advice or GO_ON.format(run.quoted)}"
         )
+
+
+def _flat_sections(sections: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for section in sections.values() for key, value in _flat(section).items()}
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:

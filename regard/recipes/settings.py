@@ -4,15 +4,18 @@ model."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, make_dataclass, replace
-from typing import Any, get_type_hints
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
 
 from regard import config as configs
+from regard import registry
 from regard.errors import RegardError, did_you_mean
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
+D = TypeVar("D")
 BUDGET = frozenset({"train.minutes", "train.steps"})
 
 
@@ -37,6 +40,21 @@ def settings_class(
     return made
 
 
+@cache
+def settings_of_kind(kind: str, data: Any) -> type[Settings]:
+    """The settings of a kind of model, which is in the registry, for this data section."""
+    model = registry.find("models", kind).Config
+    sentence = registry.entries("models")[kind].sentence
+    name = f"{model.__name__.removesuffix('Config')}Settings"
+    return settings_class(name, f"{sentence[0].upper()}{sentence[1:]}.", data=data, model=model)
+
+
+def kind_of(models: Iterable[str], settings: Settings) -> str:
+    """The name in the registry of the kind of model that these settings are for, one of some."""
+    wanted = type(settings.model)
+    return next(kind for kind in models if registry.find("models", kind).Config is wanted)
+
+
 def read_settings(cls: type[Settings], run: Run) -> Settings:
     """The settings of a run."""
     hints = get_type_hints(cls)
@@ -53,6 +71,20 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     if not options:
         return settings
     sections = configs.to_dict(with_optimiser(settings, options.get("train.optimiser")))
+    return configs.from_dict(type(settings), _with_options(sections, options))
+
+
+def set_options(data: D, options: Mapping[str, Any]) -> D:
+    """A data section with dotted options set: {"data.test": 0.1}."""
+    if not options:
+        return data
+    sections = _with_options({"data": configs.to_dict(data)}, options)
+    cls: Any = type(data)
+    found: D = configs.from_dict(data_alone(cls), sections).data
+    return found
+
+
+def _with_options(sections: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in options.items():
         section, *names = key.split(".")
         if section not in sections or not names:
@@ -66,7 +98,15 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
             else:
                 place = {}
         place[names[-1]] = value
-    return configs.from_dict(type(settings), sections)
+    return sections
+
+
+@cache
+def data_alone(data: Any) -> type[Any]:
+    """A dataclass of the data section alone: its options are read before all others."""
+    made: type[Any] = make_dataclass("DataSettings", [("data", data)], frozen=True, kw_only=True)
+    made.__module__ = __name__
+    return made
 
 
 def moved_data(settings: Settings, data: Any) -> dict[str, Any]:

@@ -25,8 +25,6 @@ from regard import config as configs
 from regard import files
 from regard.errors import RegardError
 from regard.runs.environment import environment, start_folder, version
-from regard.runs.lock import NAMES as LOCKS
-from regard.runs.lock import exclusive_lock
 from regard.runs.manifest import FILE as MANIFEST
 from regard.runs.manifest import Manifest
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
@@ -50,7 +48,7 @@ WRITTEN = (*VERIFIED, MANIFEST, "metrics.jsonl", "confusion.png", "curves.png", 
 
 
 class Run:
-    """One run directory. `create` makes it, `open` finds it; training and every later command meet only
+    """One run directory. `new_run` makes it, `open` finds it; training and every later command meet only
     here."""
 
     def __init__(self, path: files.PathLike, config: RunConfig) -> None:
@@ -70,29 +68,18 @@ class Run:
     # ── making and finding
 
     @classmethod
-    def create(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
-        """A new run in a folder that is new or empty. Sections are plain values, dicts or config
-        dataclasses."""
+    def begin(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
+        """Write a new run into a folder that was claimed (see new_run.py)."""
         path = Path(path)
-        check_free(path)
-        found = {"regard": version(), "format": FORMAT} | {
-            name: _plain(value) for name, value in sections.items()
-        }
+        found = {"regard": version(), "format": FORMAT}
+        found |= {name: _plain(value) for name, value in sections.items()}
         if _has_relative_paths(sections.get("data")):
             found["folder"] = start_folder(path)
         run = cls(path, read_run_config(found, str(path)))
-        provenance = bool((run.config.train or {}).get("provenance"))
-        try:
-            files.make_folder(path, parents=True)
-        except OSError as error:
-            raise files.say_again(
-                error, f"cannot make the folder {path}: {error.strerror}; choose another with --out"
-            ) from error
-        with exclusive_lock(run.state):
-            check_free(path)  # another process may have been sooner
-            contents = {"environment.json": environment(provenance), "config.json": run.config.to_json()}
-            # config.json comes last: it is what makes the folder a run
-            run.manifest.write({name: _json_file(value) for name, value in contents.items()}, new=True)
+        about = environment(bool((run.config.train or {}).get("provenance")))
+        # config.json comes last: it is what makes the folder a run
+        contents = {"environment.json": about, "config.json": run.config.to_json()}
+        run.manifest.write({name: _json_file(value) for name, value in contents.items()}, new=True)
         return run
 
     @classmethod
@@ -343,43 +330,7 @@ class SharedRun(Run):
         return 0
 
 
-# ── words and places
-
-
-def check_free(path: files.PathLike) -> None:
-    """Raise unless a new run can be made here. This makes nothing, so call it before long work on data."""
-    path = Path(path)
-    if path.exists() and not path.is_dir():
-        raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
-    if Run.exists(path) or is_run_group(path):
-        raise FileExistsError(
-            f"{path} holds a run already; go on with it with --resume, or choose another folder with --out"
-        )
-    there: list[str] = []
-    if path.is_dir():
-        there = sorted(each.name for each in path.iterdir() if not _is_of_a_start(each))
-    if there:
-        some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
-        raise FileExistsError(
-            f"{path} is not a run and is not empty (it holds {some}); choose another folder with --out"
-        )
-    above = next(each for each in (path, *path.parents) if each.exists())
-    if not above.is_dir():
-        raise NotADirectoryError(
-            f"cannot make the folder {path}: {above} is a file; choose another with --out"
-        )
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"cannot make the folder {path}: {above} may not be written to; choose another with --out"
-        )
-
-
-def _is_of_a_start(path: Path) -> bool:
-    """Is this what a start that was killed before config.json leaves, or one that another process begins?"""
-    names, mine = [path.name], [MANIFEST, "environment.json"]
-    if path.name == "state" and path.is_dir():
-        names, mine = [each.name for each in path.iterdir()], [*LOCKS, "config.json"]
-    return all(name in mine or name.endswith(".part") for name in names)
+# ── words
 
 
 def _json_file(value: Any) -> bytes:

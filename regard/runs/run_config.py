@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import RegardError, nearest
 
-SECTIONS = ("model", "data", "train", "corpus", "test")
+SECTIONS = ("model", "data", "train", "corpus", "processor", "counts", "test")
 TEXTS = ("regard", "recipe", "kind", "module", "unit", "from", "folder", "given", "imported")
 KINDS: dict[str, Any] = {
     **dict.fromkeys(SECTIONS, dict | None),
@@ -33,6 +33,9 @@ class RunConfig:
     data: dict[str, Any] | None = None
     train: dict[str, Any] | None = None
     corpus: dict[str, Any] | None = None  # a summary of the data, for people and for later commands
+    # of supervised data: how it is read and what is predicted, and how many examples each split has
+    processor: dict[str, Any] | None = None
+    counts: dict[str, Any] | None = None
     unit: str = "tokens"  # the unit of the speed that training prints
     origin: str | None = None  # the run that it started from
     folder: str | None = None  # from which relative paths of data count, seen from the run's own folder
@@ -42,6 +45,13 @@ class RunConfig:
     evaluate_every: int | None = None
     keep: str | None = None  # the measure by which the best weights are chosen
     test: dict[str, float] | None = None  # measures on the test split
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes of a classifier; none for others."""
+        target = (self.processor or {}).get("target") or {}
+        found = target.get("classes") or (self.corpus or {}).get("labels") or ()
+        return tuple(map(str, found))
 
     def to_json(self) -> dict[str, Any]:
         """As it is written; what is not there is left out."""

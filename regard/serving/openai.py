@@ -15,7 +15,7 @@ from typing import Any
 from regard.generation.scheduler import Busy, Scheduler
 from regard.generation.writer import Writer
 from regard.serving.api_error import ApiError, error_json
-from regard.serving.exchange import Exchange
+from regard.serving.exchange import Exchange, to_bytes
 from regard.serving.guard import (
     ASGIApp,
     HTTPException,
@@ -29,7 +29,6 @@ from regard.serving.guard import (
     read_json,
     run_in_threadpool,
 )
-from regard.serving.replies import to_bytes
 from regard.serving.request_fields import Reader, read_chat, read_completion
 
 LARGEST = 4 * 2**20  # bytes of a request

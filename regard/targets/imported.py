@@ -23,7 +23,8 @@ from regard.errors import RegardError
 from regard.pretrained.open import is_foreign, read_pretrained
 from regard.pretrained.weights import Pretrained
 from regard.recipes.base import get_recipe
-from regard.runs.run import Run, check_free
+from regard.runs.new_run import check_free
+from regard.runs.run import Run
 
 Place = str | os.PathLike[str]
 NAMED = 40  # characters of a name in the cache
@@ -64,7 +65,8 @@ def import_weights(path: Place, out: Place) -> tuple[Run, Pretrained]:
     files.make_folder(out.parent, parents=True)
     part = out.parent / f".{out.name}-{os.getpid()}.part"
     try:
-        run = Run.create(part, sections)
+        files.make_folder(part)
+        run = Run.begin(part, sections)
         if found.tokenizer is not None:
             run.write("tokenizer.json", _checked_tokenizer(found))
             if found.chat is not None:

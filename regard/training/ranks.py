@@ -26,7 +26,7 @@ from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined
 from regard.errors import RegardError
 from regard.machine import memory_of_machine
 from regard.runs.paths import new_run_path
-from regard.runs.run import Run, check_free
+from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
 T = TypeVar("T")
@@ -122,8 +122,6 @@ class Ranks:
         else:
             place = os.fspath(new_run_path(recipe) if out is None else out)
         again = restarts() > 0 and Run.exists(place)
-        if not again:
-            check_free(place)  # before any work on data
         if self.world > 1:
             self.shared.set(key, place)
             self.store.set(key, json.dumps([place, again]))
@@ -326,9 +324,9 @@ def _join(timeout: float, device: str) -> Ranks:
     )
     address = _from_environment("MASTER_ADDR")
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # torchrun has the store
-    wait = {"timeout": timedelta(seconds=JOIN), "wait_for_workers": False}
+    first, wait = rank == 0 and not hosted, timedelta(seconds=JOIN)
     try:
-        server = TCPStore(address, port, world, is_master=rank == 0 and not hosted, **wait)
+        server = TCPStore(address, port, world, is_master=first, timeout=wait, wait_for_workers=False)
     except (RuntimeError, ValueError) as error:
         if "EADDRINUSE" in str(error) or "address already in use" in str(error).lower():
             raise RegardError(

@@ -227,7 +227,7 @@ class Regress:
                 exact = target.double()
                 named = {"MAE": off.sum(), "target": exact.sum(), "square": exact.square().sum()}
             sums.add(apart.numel(), loss=apart.square().sum(), **named)
-        return _explain_variance(sums.means())
+        return explain_variance(sums.means())
 
     def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
         """The numbers of each example: errors in the units of the data."""
@@ -268,7 +268,7 @@ class Regress:
         return out, target, real if each else None
 
 
-def _explain_variance(means: dict[str, float]) -> dict[str, float]:
+def explain_variance(means: dict[str, float]) -> dict[str, float]:
     """Measures with R² = 1 − mean squared error / variance of the targets, from their mean and mean square.
     Targets that are all the same have no R²."""
     found = dict(means)

@@ -10,15 +10,17 @@ import pytest
 import torch
 
 import regard
-from regard.api import generate, start, together, train
+from regard.api import generate, train
 from regard.api.predict import predict
 from regard.cli import main
 from regard.data.tensor_source import TensorSource
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
+from regard.recipes.start_from import copy_weights
 from regard.recipes.text import job as jobs
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
+from regard.training import ranks
 from regard.training.labels import check_labels
 from regard.training.progress import Observer
 from regard.training.ranks import RankError
@@ -497,7 +499,7 @@ def test_what_does_not_fit_a_start_is_named_with_both_shapes():
     with pytest.raises(
         ValueError, match=r"embed.weight.*\(\d+, 32\).*\(\d+, 32\) here(.*\d+ more)?$"
     ) as error:
-        start.copy_weights(model, Run.open("old"))
+        copy_weights(model, Run.open("old"))
     assert "and 0 more" not in str(error.value)
 
 
@@ -712,8 +714,8 @@ def test_an_error_of_a_resume_is_told_by_one_of_several_processes(several, monke
     """In Python as in the command, for one run and for several."""
     told = []
     shared = SimpleNamespace(set=lambda key, value: None)
-    ranks = SimpleNamespace(shared=shared, say_error=lambda message: told.append(message))
-    monkeypatch.setattr(together, "current_ranks", lambda: ranks)
+    mine = SimpleNamespace(world=2, shared=shared, say_error=lambda message: told.append(message))
+    monkeypatch.setattr(ranks, "_joined", mine)
     monkeypatch.setattr(Repeats, "exists", lambda path: several)
     with pytest.raises(RankError):
         train.train("text", out=tmp_path / "missing", resume=True)

@@ -17,6 +17,7 @@ from regard.cli import main
 from regard.data.characters import Characters
 from regard.look.plot import SUFFIXES
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from tests.look.scenes import Reads
@@ -47,7 +48,7 @@ def made_run(path):
     torch.manual_seed(0)
     characters = Characters(" abcdefghij")
     model = Decoder(DecoderConfig(vocab=characters.size, context=32, dim=32, depth=2, heads=4))
-    run = Run.create(
+    run = create_run(
         path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}}
     )
     run.publish(save(model.state_dict()))

@@ -14,12 +14,12 @@ import regard
 from regard import registry
 from regard.api import repeat
 from regard.api import train as training
-from regard.api.start import new_run
 from regard.cli.main import main
 from regard.config import to_dict
 from regard.recipes.base import get_recipe
-from regard.recipes.settings import apply_settings
+from regard.recipes.settings import apply_settings, kind_of
 from regard.recipes.text.labelled import LabelledConfig
+from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from tests.golden import data
@@ -90,13 +90,14 @@ def folder(tmp_path_factory):
     }
     for name, lines in tables.items():
         (folder / f"{name}.csv").write_text("\n".join(lines))
-    for name in ("mnist", "scans", "parts"):
-        (folder / name).mkdir(exist_ok=True)
+    (folder / "mnist").mkdir(exist_ok=True)
     for name in ("scans", "parts"):
-        shutil.copytree(folder / "clouds", folder / name, dirs_exist_ok=True)
-    names = sorted(each.relative_to(folder / "parts") for each in (folder / "parts").rglob("*.obj"))
-    lines = [f"{each},{number}.5" for number, each in enumerate(names)]
-    (folder / "parts" / "weights.csv").write_text("\n".join(["file,grams", *lines]))
+        for number in range(20):
+            path = folder / name / "ab"[number % 2] / f"{number:02}.obj"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n")
+    lines = [f"{'ab'[number % 2]}/{number:02}.obj,{number}.5" for number in range(20)]
+    (folder / "weights.csv").write_text("\n".join(["file,grams", *lines]))
     pixels = np.zeros((40, 28, 28), dtype=np.uint8)
     np.savez(folder / "mnist" / "train.npz", images=pixels, labels=np.arange(40) % 10)
     write_molecules(folder / "molecules")
@@ -180,14 +181,13 @@ def check_resumed(words, how, started, settings, out):
     if isinstance(started.data, LabelledConfig) and "classes" in before:
         sizes.append("model.classes")
     started = apply_settings(started, dict.fromkeys(sizes, 7))
-    kind, over = repeat._kind_of(recipe, started), repeat.repeated_over(started)
+    kind, over = kind_of(recipe.models, started), repeat.repeated_over(started)
     if over is None:
         sections = {"recipe": recipe.name, "kind": kind, "unit": "rows", "corpus": {}}
         sections |= {"data": started.data, "model": started.model, "train": started.train}
         if "start" in how:
             sections |= {"from": str(Run.open(how["start"]).path), "imported": None}
-        with new_run(out, sections):
-            pass
+        create_run(out, sections)
     else:
         out.mkdir()
         facts = {"recipe": recipe.name, "kind": kind, "from": None, "given": None}

@@ -124,22 +124,26 @@ class ByHand(nn.Module):
         super().__init__()
         self.score, self.value = nn.Linear(2 * WIDTH, 2), nn.Linear(WIDTH, 8)
 
-    def forward(self, x, index, scatter):
+    def forward(self, x, index, scatter, flat=False):
         here, there = index[1], index[0]
         e = self.score(torch.cat((x[here], x[there]), -1)).exp()
         w = e / torch.zeros(NODES, 2).index_add(0, here, e)[here]
         messages = w[..., None] * self.value(x).unflatten(-1, (2, 4))[there]
+        if flat:  # heads side by side before the sum
+            return torch.zeros(NODES, 8).index_add(0, here, messages.flatten(1))
         if scatter:
             return torch.zeros(NODES, 2, 4).scatter_add(0, here[:, None, None].expand(-1, 2, 4), messages)
         return torch.zeros(NODES, 2, 4).index_add_(0, here, messages)
 
 
-@pytest.mark.parametrize("scatter", [False, True])
-def test_written_out_it_is_said_and_not_proved(scatter):
+@pytest.mark.parametrize(
+    "way", [{"scatter": False}, {"scatter": True}, {"scatter": False, "flat": True}], ids=str
+)
+def test_written_out_it_is_said_and_not_proved(way):
     x, index = graph()
     layer = ByHand()
     with record(layer) as seen:
-        layer(x, index, scatter)
+        layer(x, index, **way)
     (entry,) = seen
     assert entry.kind == "edges" and "from where" in entry.reason and entry.error < 1e-5
     weights = entry.get_weights(unproved=True)

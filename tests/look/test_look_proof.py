@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.look.record import record
-from regard.look.recording.kept import Kept
-from regard.look.recording.operators import Fused
+from regard.look.recording.fused import Fused
 from regard.look.recording.proof import TOLERANCE, group_alike
-from regard.look.recording.source import Source
+from regard.look.recording.weighted_sum import RecordedWeights, Source
 
 B, H, N, C = 2, 4, 6, 8
 
@@ -49,7 +48,7 @@ def model(request):
 
 def planted(monkeypatch, spoil):
     """Recorded weights are other than those that were used."""
-    for kind in (Fused, Kept):
+    for kind in (Fused, RecordedWeights):
         true = kind.all_weights
 
         def wrong(self, rows, true=true):
@@ -240,7 +239,7 @@ def halved(q, k, v):
     return (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1).mul_(0.5) @ v
 
 
-def unsummed(q, k, v):
+def report_unsummed(q, k, v):
     (q @ k.transpose(-1, -2)).softmax(-1)
     return v
 
@@ -252,7 +251,7 @@ def unsummed(q, k, v):
         (jagged, torch.jagged, True),
         (eager, torch.strided, True),
         (halved, torch.strided, False),
-        (unsummed, torch.strided, False),
+        (report_unsummed, torch.strided, False),
     ],
 )
 def test_nested_tensors(way, layout, proved, around):

@@ -609,8 +609,7 @@ def test_a_proof_in_small_blocks_of_rows_is_the_same(kind, monkeypatch):
     model, x = kind().eval(), torch.randn(2, 5, 16)
     with record(model, keep="summary") as whole:
         model(x)
-    monkeypatch.setattr("regard.look.recording.proof.MOST", 50)
-    monkeypatch.setattr("regard.look.recording.summary.MOST", 50)
+    monkeypatch.setattr("regard.look.recording.weighted_sum.MOST", 50)
     with record(model, keep="summary") as parts:
         model(x)
     assert parts[0].proved

@@ -9,13 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api.start import resolve_defaults
 from regard.api.train import prepare_job
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.dataset import GraphsConfig, prepare_graphs
 from regard.recipes.job import DataContext
-from regard.recipes.settings import apply_settings
+from regard.recipes.request import TrainRequest
 from regard.recipes.text.dataset import TextConfig, encode_corpus
 from tests.recipes.tiny_data import COUNT, KINDS
 
@@ -30,7 +29,7 @@ def folder(tmp_path_factory):
 def job_of(tiny, folder, **options):
     recipe = get_recipe(tiny.recipe)
     wanted = tiny.options | {name.replace("__", "."): value for name, value in options.items()}
-    settings = apply_settings(resolve_defaults(recipe, tiny.data, None, wanted), wanted)
+    settings = TrainRequest(recipe=recipe, data=tiny.data).settings(wanted)
     return prepare_job(recipe, settings, DataContext(cache=folder))
 
 
@@ -42,14 +41,20 @@ def contents(split):
     ]
 
 
+def counts_of(job):
+    """Examples of the train, the validation and the test split."""
+    counts = job.counts or vars(job.info)
+    return tuple(counts.get(name) for name in ("train", "validation", "test"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_recipe_holds_out_a_share_for_the_test(kind, folder):
     tiny = KINDS[kind](folder)
     job = job_of(tiny, folder, data__test=0.2)
-    assert job.test.name == "test" and job.test.count == job.info.test > 0
+    assert job.test.name == "test" and job.test.count == counts_of(job)[2] > 0
     if tiny.examples is not None:
         assert job.test.count == COUNT // 5
-        assert job.info.train + job.info.validation + job.info.test == COUNT
+        assert sum(counts_of(job)) == COUNT
     known = [(batch.target != -100) & ~torch.isnan(batch.target.float()) for batch in job.test.batches()]
     per_example = job.test.count if kind != "made_sets" else sum(len(each) for each in known)
     assert sum(int(each.sum()) for each in known) == per_example
@@ -75,7 +80,7 @@ def test_folds_test_every_example_once(kind, folder):
     tiny = KINDS[kind](folder)
     jobs = [job_of(tiny, folder, data__folds=4, data__fold=fold) for fold in (1, 2, 3, 4)]
     assert [job.test.count for job in jobs] == [COUNT // 4] * 4
-    assert all(job.info.validation == COUNT // 10 for job in jobs)
+    assert all(counts_of(job)[1] == COUNT // 10 for job in jobs)
     if tiny.classes:
         shares = [np.concatenate([batch.target.numpy() for batch in job.test.batches()]) for job in jobs]
         assert all(abs((each == 1).sum() - COUNT // 8) <= 1 for each in shares)
@@ -131,10 +136,8 @@ def test_images_with_a_validation_split_get_a_test_split_beside_it(folder):
                 image = np.full((8, 8), 10 * number, dtype=np.uint8)
                 Image.fromarray(image).save(place / split / label / f"{number}.png")
     tiny = KINDS["images"](folder)._replace(data=str(place))
-    info = job_of(tiny, folder, data__test=0.2).info
-    assert (info.train, info.validation, info.test) == (32, 10, 8)
-    info = job_of(tiny, folder).info
-    assert (info.train, info.validation, info.test) == (40, 10, 0)
+    assert counts_of(job_of(tiny, folder, data__test=0.2)) == (32, 10, 8)
+    assert counts_of(job_of(tiny, folder)) == (40, 10, 0)
 
 
 def test_an_edge_in_both_directions_is_in_one_split(folder):

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from regard.runs.convergence import advise, read_trend
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 
 OVER, FALLS = "overfitted", "still falling"
 FALLING = [2.0, 1.6, 1.35, 1.2, 1.1, 1.0, 0.94, 0.9]
@@ -86,7 +86,7 @@ def test_noise_alone_is_hardly_ever_taken_for_a_trend(count, noise):
 
 
 def planted(folder, losses, train, steps=80):
-    run = Run.create(folder / "run", {"train": train, "steps": steps, "keep": "loss"})
+    run = create_run(folder / "run", {"train": train, "steps": steps, "keep": "loss"})
     run.append(events(losses))
     return run
 

@@ -9,8 +9,8 @@ import time
 import pytest
 import torch
 
-from regard.api.start import new_run
 from regard.runs.lock import FILE, OWNER, exclusive_lock
+from regard.runs.new_run import new_run
 from regard.runs.run import Run
 from regard.training.checkpoint import Checkpoints, write_files
 
@@ -32,7 +32,8 @@ def start(path, ready, go, fails=False):
     try:
         os.write(ready, b".")
         os.read(go, 1)  # all begin at once
-        with new_run(path, {"module": str(os.getpid())}) as run:
+        with new_run(path) as create:
+            run = create({"module": str(os.getpid())})
             run.append([{"step": 0, "event": "note"}])
             time.sleep(0.01)
             if fails:
@@ -133,21 +134,31 @@ def start_and_wait(path):
 def test_a_start_that_fails_leaves_the_folders_that_were_there(tmp_path):
     (tmp_path / "there").mkdir()
     for path, kept in ((tmp_path / "there", True), (tmp_path / "new" / "deep", False)):
-        with pytest.raises(ZeroDivisionError), new_run(path, {}):
-            raise ZeroDivisionError
-        assert path.exists() == kept and (not kept or not list(path.iterdir()))
+        for made in (True, False):
+            with pytest.raises(ZeroDivisionError):
+                start_then_fail(path, made)
+            assert path.exists() == kept and (not kept or not list(path.iterdir()))
     assert not (tmp_path / "new").exists()
+
+
+def start_then_fail(path, made):
+    """Before or after the run is made."""
+    with new_run(path) as create:
+        if made:
+            create({})
+        raise ZeroDivisionError
 
 
 def test_a_start_in_a_folder_of_others_touches_nothing(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"mine\.txt"), new_run(tmp_path, {}):
+    with pytest.raises(FileExistsError, match=r"mine\.txt"), new_run(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def train_then_fail(path, gone):
-    with new_run(path, {}) as run:
+    with new_run(path) as create:
+        run = create({})
         run.append([{"step": 1, "event": "step", "loss": 1.0}])
         if gone is not None:
             (path / gone).unlink()

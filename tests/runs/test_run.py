@@ -15,6 +15,7 @@ from torch import nn
 from regard import registry
 from regard.runs.environment import environment
 from regard.runs.load import build, load_model, load_weights
+from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
@@ -34,7 +35,7 @@ class Line(nn.Module):
 
 @pytest.fixture
 def run(tmp_path):
-    return Run.create(
+    return create_run(
         tmp_path / "runs" / "mine",
         {"recipe": "text", "kind": "line", "model": Size(width=5), "train": TrainConfig(steps=7)},
     )
@@ -103,7 +104,7 @@ def test_an_existing_run_is_refused(run):
         f"{run.path} holds a run already; go on with it with --resume, or choose another folder with --out"
     )
     with pytest.raises(FileExistsError, match=re.escape(words)):
-        Run.create(run.path, {})
+        create_run(run.path, {})
 
 
 def test_something_else_is_refused(tmp_path):
@@ -111,17 +112,17 @@ def test_something_else_is_refused(tmp_path):
         (tmp_path / name).write_text("mine")
     words = f"{tmp_path} is not a run and is not empty (it holds a.txt, b.txt, c.txt, ...); choose another folder with --out"
     with pytest.raises(FileExistsError, match=re.escape(words)):
-        Run.create(tmp_path, {})
+        create_run(tmp_path, {})
     with pytest.raises(
         FileExistsError, match="a.txt is a file; choose a folder that is not there yet with --out"
     ):
-        Run.create(tmp_path / "a.txt", {})
+        create_run(tmp_path / "a.txt", {})
     assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
 
 
 def test_an_empty_folder_will_do(tmp_path):
     (tmp_path / ".config.json.1234.part").write_text("{")  # left by a run that was killed as it was made
-    assert Run.create(tmp_path, {}).path == tmp_path
+    assert create_run(tmp_path, {}).path == tmp_path
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
@@ -129,7 +130,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     with pytest.raises(
         NotADirectoryError, match="cannot make the folder .*run: .*file is a file; choose another with --out"
     ):
-        Run.create(tmp_path / "file" / "run", {})
+        create_run(tmp_path / "file" / "run", {})
 
 
 def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch):
@@ -137,7 +138,7 @@ def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch):
     with pytest.raises(
         PermissionError, match="cannot make the folder .*run: .* may not be written to; choose another"
     ):
-        Run.create(tmp_path / "new" / "run", {})
+        create_run(tmp_path / "new" / "run", {})
     assert not list(tmp_path.iterdir())
 
 
@@ -273,7 +274,7 @@ def test_weights_that_do_not_fit(run):
 
 
 def test_a_module_of_ones_own(tmp_path):
-    run = Run.create(tmp_path, {"recipe": None, "kind": None})
+    run = create_run(tmp_path, {"recipe": None, "kind": None})
     with pytest.raises(
         ValueError, match=r"of a module of your own \(unknown\); build it, then load_weights\(Run.open\("
     ):

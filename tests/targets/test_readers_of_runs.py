@@ -12,20 +12,21 @@ from regard.look.reader import GONE
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.graph_net import GraphNetConfig
 from regard.models.set_transformer import SetTransformerConfig
+from regard.recipes.example import Example
 from regard.recipes.graphs.dataset import GraphsConfig
 from regard.recipes.graphs.defaults import GraphNetSettings
 from regard.recipes.graphs.recipe import RECIPE as GRAPHS
 from regard.recipes.job import DataContext
-from regard.recipes.sets.dataset import SetsConfig
-from regard.recipes.sets.defaults import KINDS
+from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.recipe import RECIPE as SETS
-from regard.runs.run import Run
+from regard.recipes.settings import settings_of_kind
+from regard.runs.new_run import create_run
 from regard.targets.open import open_target
 from regard.training.config import TrainConfig
 
 RECIPES = {
-    SetTransformerConfig: KINDS["settransformer"],
-    DeepSetsConfig: KINDS["deepsets"],
+    SetTransformerConfig: settings_of_kind("settransformer", SetsConfig),
+    DeepSetsConfig: settings_of_kind("deepsets", SetsConfig),
     GraphNetConfig: GraphNetSettings,
 }
 
@@ -38,11 +39,11 @@ def run(tmp_path, monkeypatch):
     def made(recipe, data, model, name="run"):
         settings = RECIPES[type(model)](data=data, model=model, train=TrainConfig(batch=4))
         job = recipe.prepare(settings, DataContext(cache=tmp_path))
-        sections = {"model": job.model, "data": data, "train": settings.train, "corpus": job.info}
-        made = Run.create(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
+        sections = {"model": job.model, "data": data, "train": settings.train, **job.summary}
+        made = create_run(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
         network = job.build()
         made.publish(save(network.state_dict()))
-        return network, job.info, open_target(made.path).reader
+        return network, job, open_target(made.path).reader
 
     return made
 
@@ -54,13 +55,13 @@ def test_a_made_task_is_shown_as_it_was_made(run):
     assert given.kind == "points" and given.columns == ("x", "y")
     assert given.notes == ("Set 1 of the synthetic task clusters.",)
     assert network(**given.inputs).shape == (1, 20) and given.called is None
-    network, info, reader = run(SETS, SetsConfig(task="sum"), DeepSetsConfig(features=1, outputs=1), "sums")
+    network, job, reader = run(SETS, SetsConfig(task="sum"), DeepSetsConfig(features=1, outputs=1), "sums")
     given = reader.read()
-    form = info.form
-    np.testing.assert_allclose(given.inputs["x"][0], form.read(given.rows.double().numpy()), rtol=1e-5)
+    encoded = job.processor.encode(Example({"x": given.rows.double().numpy()}))
+    np.testing.assert_allclose(given.inputs["x"][0], encoded["x"], rtol=1e-5)
     assert not torch.allclose(given.inputs["x"][0], given.rows)  # drawn in its own units
     with torch.no_grad():
-        says = float(open_target("sums").model(**given.inputs)) * form.target_scale[0] + form.target_centre[0]
+        says = job.number.restore(float(open_target("sums").model(**given.inputs)))
     true = given.rows.sum().item()
     assert given.notes == (
         f"Set 1 of the synthetic task sum: prediction sum {says:.6g}; target sum {true:.6g}.",

@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations
 from regard.symmetry.roles import Roles, Stream
@@ -82,7 +82,7 @@ def refused(text, **how):
 
 
 def saved_run(folder, model, kind):
-    run = Run.create(folder, {"kind": kind, "model": model.config})
+    run = create_run(folder, {"kind": kind, "model": model.config})
     run.publish(save(model.state_dict()))
     return folder
 
@@ -111,7 +111,7 @@ def test_the_size_and_the_seed_of_inputs_can_be_chosen(tmp_path):
 
 def test_a_run_without_weights_says_so(tmp_path):
     model, _ = Decoder.tiny()
-    Run.create(tmp_path / "mine", {"kind": "decoder", "model": model.config})
+    create_run(tmp_path / "mine", {"kind": "decoder", "model": model.config})
     assert "has no model.safetensors yet" in refused(tmp_path / "mine")
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import Batch, generator
+from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
@@ -80,7 +81,7 @@ def train(
 ):
     """Train in a folder, made new unless there is a run to resume. Returns the run and the result."""
     config = TrainConfig(**{"steps": 12, "warmup": 3, "evaluate_every": 4, **options})
-    run = Run.open(path) if resume and Run.exists(path) else Run.create(path, {"train": config})
+    run = Run.open(path) if resume and Run.exists(path) else create_run(path, {"train": config})
     result = fit(
         run,
         tiny() if model is None else model,

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from regard.api.start import new_run
+from regard.runs.new_run import create_run, new_run
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
@@ -58,12 +58,12 @@ def test_a_folder_that_another_run_took_is_not_touched(tmp_path):
         def stepped(self, step, *facts):
             super().stepped(step, *facts)
             if step == self.at:
-                Run.create(self.path, {"module": "theirs"})
+                create_run(self.path, {"module": "theirs"})
 
     path = tmp_path / "run"
     config = TrainConfig(**OPTIONS)
-    with pytest.raises(ValueError, match="run was deleted during"), new_run(path, {"train": config}) as run:
-        fit(run, tiny(), "next token", Pairs(), config, observers=[Taken(path)])
+    with pytest.raises(ValueError, match="run was deleted during"), new_run(path) as create:
+        fit(create({"train": config}), tiny(), "next token", Pairs(), config, observers=[Taken(path)])
     assert Run.open(path).config.module == "theirs"
     assert {each.name for each in path.iterdir()} == {
         "manifest.json",

@@ -20,6 +20,7 @@ from regard.look.views.history import curves
 from regard.look.views.outcome import outcome
 from regard.runs.convergence import advise
 from regard.runs.load import load_weights
+from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
@@ -146,7 +147,7 @@ def test_resume_cuts_the_metrics_back(tmp_path):
 
 def test_without_a_checkpoint_it_starts_from_zero(tmp_path):
     whole, _ = train(tmp_path / "whole")
-    run = Run.create(tmp_path / "run", {"train": whole.section(TrainConfig, "train")})
+    run = create_run(tmp_path / "run", {"train": whole.section(TrainConfig, "train")})
     run.append([{"step": 1, "event": "step", "loss": 9.0}])
     again, _ = train(tmp_path / "run", resume=True)
     assert losses(again) == losses(whole)

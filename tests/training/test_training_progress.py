@@ -13,6 +13,7 @@ import torch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from regard.runs.new_run import create_run
 from regard.runs.number_format import say_loss
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
@@ -94,7 +95,7 @@ def test_where_it_goes(monkeypatch):
 
 
 def test_a_resumed_run_and_notes_are_told(tmp_path):
-    run = Run.create(tmp_path, {})
+    run = create_run(tmp_path, {})
     plain, fancy = io.StringIO(), io.StringIO()
     bar = Bar(Console(file=fancy, force_terminal=True, width=200))
     for observer, stream in ((Lines(plain), plain), (bar, fancy)):
@@ -147,7 +148,7 @@ def test_how_to_go_on_is_the_whole_command(tmp_path):
 
 
 def test_metrics_wait_a_second_and_keep_their_step(tmp_path):
-    run = Run.create(tmp_path, {})
+    run = create_run(tmp_path, {})
     metrics = Metrics(run)
     metrics.start(4, 100.0)
     metrics.noted("here")
@@ -239,7 +240,7 @@ def test_few_steps_in_a_budget_are_said_on_a_terminal_too(tmp_path, steps, said)
     lines, console = io.StringIO(), io.StringIO()
     bar = Bar(Console(file=console, width=200))
     for observer in (Lines(lines), bar):
-        observer.started(Run.create(tmp_path / type(observer).__name__, {}), None, 0)
+        observer.started(create_run(tmp_path / type(observer).__name__, {}), None, 0)
         observer.decided(steps)
     bar.progress.stop()
     assert said in lines.getvalue()

@@ -10,7 +10,7 @@ from regard.data.batch import IGNORE, Batch
 from regard.data.slices import refuse_slice
 from regard.recipes.graphs.task import RegressKnown
 from regard.recipes.images.task import ClassifyImages
-from regard.recipes.sets.task import Mixture
+from regard.recipes.sets.cluster import Mixture
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress
 
 

@@ -6,6 +6,7 @@ so.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.look.recording.calls import copy_detached
-from regard.look.recording.lineage import Lineage, Node, Portion, Weighted
 from regard.look.recording.proof import Proof, part_of, relative_errors, smallest_step
-from regard.look.recording.source import quiet, wide
+from regard.look.recording.provenance import EdgeSoftmax, Node, Product, Provenance, WeightedValues
+from regard.look.recording.weighted_sum import close_to_one, quiet, wide
 
-Hear = Callable[..., None]
+Add = Callable[..., None]
+# each is given the result, an axis, an index and what is summed
+SUMS = {"index_add", "index_add_", "scatter_add", "scatter_add_"}
+UNKNOWN = "attention along edges was written out, and from where its edges come was not heard"
 
 
 class EdgeSource:
@@ -71,7 +75,7 @@ class EdgeSource:
         if heads is not None:
             self.numbers = tuple(heads)
 
-    def held(self) -> None:
+    def hold(self) -> None:
         self.kept = self.kept[:, list(self.numbers)]
         self.kept, self.edges, self.index, self.out = map(
             copy_detached, (self.kept, self.edges, self.index, self.out)
@@ -80,15 +84,15 @@ class EdgeSource:
 
 
 @contextmanager
-def along_edges(model: nn.Module, lineage: Lineage, hear: Hear) -> Iterator[None]:
+def record_edges(model: nn.Module, provenance: Provenance, add_edges: Add) -> Iterator[None]:
     """Tell of every softmax over edges whose weights are summed in a layer that passes messages."""
     layers = [module for module in model.modules() if hasattr(module, "register_aggregate_forward_hook")]
     library = sys.modules.get("torch_geometric.utils")
     if not layers or library is None:
         yield
         return
-    listeners = [Messages(layer, lineage, hear) for layer in layers]
-    with _telling(library.softmax, lineage):
+    listeners = [Messages(layer, provenance, add_edges) for layer in layers]
+    with _replaced_softmax(library.softmax, provenance):
         try:
             for listener in listeners:
                 listener.start()
@@ -99,16 +103,16 @@ def along_edges(model: nn.Module, lineage: Lineage, hear: Hear) -> Iterator[None
 
 
 @contextmanager
-def _telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
+def _replaced_softmax(softmax: Callable[..., Tensor], provenance: Provenance) -> Iterator[None]:
     """Wherever this function is known by a name, one that also tells what it gave."""
 
     @wraps(softmax)
-    def telling_softmax(
+    def noting_softmax(
         src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0
     ) -> Tensor:
         out = softmax(src, index, ptr, num_nodes, dim)
         if index is not None and dim == 0:
-            lineage.begin(out, Portion(out.detach(), index.detach()))
+            provenance.begin(out, EdgeSoftmax(out.detach(), index.detach()))
         return out
 
     holders = [
@@ -116,7 +120,7 @@ def _telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]
     ]
     try:
         for holder, name in holders:
-            holder[name] = telling_softmax
+            holder[name] = noting_softmax
         yield
     finally:
         for holder, name in holders:
@@ -134,8 +138,8 @@ def _named(module: Any, function: Any) -> list[str]:
 class Messages:
     """What passes in one layer: the edges, each one's message, and the sum in each node."""
 
-    def __init__(self, layer: Any, lineage: Lineage, hear: Hear) -> None:
-        self.layer, self.lineage, self.hear = layer, lineage, hear
+    def __init__(self, layer: Any, provenance: Provenance, add_edges: Add) -> None:
+        self.layer, self.provenance, self.add_edges = layer, provenance, add_edges
         self.edges: Tensor | None = None
         self.node: Node | None = None
         self.handles: list[Any] = []
@@ -159,25 +163,25 @@ class Messages:
 
     def passes(self, layer: Any, given: Any, messages: Any) -> None:
         if isinstance(messages, Tensor):
-            self.node = self.lineage.node(messages)
+            self.node = self.provenance.node(messages)
         else:
             self.node = None
 
     def arrives(self, layer: Any, given: Any, out: Any) -> None:
         root = self.node.root if self.node is not None else None
         self.node = None
-        if isinstance(root, Weighted) and self.edges is not None:
+        if isinstance(root, WeightedValues) and self.edges is not None:
             source = _source_of(root, self.edges, out.detach())
             if source is not None:
-                self.hear(source, root.node.dropped, root.node.changes)
+                self.add_edges(source, root.node.dropped, root.node.changes)
 
 
-def _source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
+def _source_of(root: WeightedValues, edges: Tensor, out: Tensor) -> EdgeSource | None:
     """Weights of edges and the values they were multiplied with, if they lie as they should: one row an
     edge."""
     portion, sizes = root.node.root, root.view.sizes
     if (
-        not isinstance(portion, Portion)
+        not isinstance(portion, EdgeSoftmax)
         or edges.shape != (2, len(portion.tensor))
         or sizes[0] != len(portion.tensor)
     ):
@@ -202,3 +206,35 @@ def _in_order(index: list[np.ndarray], sizes: tuple[int, ...]) -> bool:
     for i, size in zip(index, sizes, strict=True):
         flat = flat * size + i
     return flat.size == int(np.prod(sizes)) and bool((flat == np.arange(flat.size)).all())
+
+
+# ── written out by hand: exp(a_e) / Σ exp(a_e) over the edges that end in a node, times values, summed by index
+
+
+def edges_by_hand(root: Any, args: Any, out: Tensor) -> EdgeSource | None:
+    """What was summed by index, if it is weights times values and the weights of each node sum to one. From where
+    each edge comes is not heard, so nothing can be proved of it."""
+    if not isinstance(root, WeightedValues) or not isinstance(root.node.root, Product) or args[1] != 0:
+        return None
+    with quiet(out):
+        index = args[2].detach()
+        index = index if index.dim() == 1 else index.flatten(1)[:, 0]
+        count, nodes = len(index), len(out)
+        weights, values = root.weights.detach(), root.values.detach()
+        if not count or len(weights) != count or len(values) != count or len(args[3]) != count:
+            return None
+        if args[3].numel() != math.prod(root.view.sizes):
+            return None
+        weights = weights.reshape(count, -1)
+        heads = weights.shape[1]
+        total = weights.new_zeros(nodes, heads).index_add(0, index, weights)
+        reached = torch.bincount(index, minlength=nodes) > 0
+        if (
+            (weights < 0).any()
+            or ((total[reached] - 1).abs() > close_to_one(weights.dtype)).any()
+            or out[0].numel() % heads
+        ):
+            return None
+        laid = values.expand(root.view.sizes).reshape(count, heads, -1)
+        edges = torch.stack((torch.full_like(index, -1), index))
+        return EdgeSource(weights, laid, index, edges, out.detach().reshape(nodes, heads, -1))

@@ -1,10 +1,11 @@
 """One attention of one call of a model: its weights, the proof that they are those, and what else was
-heard."""
+heard.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import torch
@@ -12,10 +13,12 @@ from torch import Tensor
 
 from regard.attention.kernels.reference import heads_of
 from regard.errors import RegardError
+from regard.look.measure import entropy, farness
 from regard.look.recording.calls import State
 from regard.look.recording.edges import EdgeSource
-from regard.look.recording.source import Source
-from regard.look.recording.summary import Summary, summarize
+from regard.look.recording.weighted_sum import Source, quiet
+
+TOP = 8  # largest weights of a row in a summary
 
 
 @dataclass(eq=False, kw_only=True)
@@ -137,7 +140,7 @@ class Entry:
 
     def rowwise(self, x: Tensor) -> Tensor:
         assert isinstance(self.source, Source)
-        x = self.source.picked(x)
+        x = self.source.pick_heads(x)
         if self.source.rows is None:
             return x
         return x[:, :, self.source.rows]
@@ -147,7 +150,7 @@ class Entry:
         assert isinstance(source, Source)
         if x is None or source.among is None:
             return x
-        return source.picked(heads_of(x, source.h))
+        return source.pick_heads(heads_of(x, source.h))
 
     def __repr__(self) -> str:
         shape = " ".join(map(str, self.shape))
@@ -199,3 +202,91 @@ class Seen(Sequence[Entry]):
         from regard.look.notebook import page_in_frame  # a page is made of entries
 
         return page_in_frame(self)
+
+
+# ── what is kept of weights that are too many to keep: a few numbers for each row
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """One attention in short."""
+
+    entropy: Tensor  # b h n: −Σ_j w_ij log w_ij
+    distance: Tensor | None  # b h n: Σ_j w_ij |i − j|, of self-attention
+    received: Tensor  # b h m: the mean of a column
+    top: Tensor  # b h n t: the largest weights of each row, from large to small
+    top_at: Tensor  # b h n t: and which keys they belong to
+
+
+def summarize(source: Source, top: int | None, *, itself: bool) -> Summary:
+    """The wanted heads and rows in short."""
+    with quiet(source.out):
+        entropies, distances, tops, places = [], [], [], []
+        received: Tensor | None = None
+        count = min(TOP if top is None else top, source.m)
+        for rows, weights in source.blocks():
+            weights = source.pick_heads(weights)
+            entropies.append(entropy(weights))
+            if itself:
+                distances.append(
+                    farness(
+                        weights, torch.arange(source.n, device=weights.device)[rows] + source.m - source.n
+                    )
+                )
+            largest = weights.topk(count, dim=-1)
+            tops.append(largest.values)
+            places.append(largest.indices)
+            total = weights.sum(2)
+            received = total if received is None else received + total
+        wanted = max(1, source.n if source.rows is None else len(source.rows))
+        if received is None:
+            received = source.pick_heads(source.out.new_zeros(source.b, source.h, source.m))
+        joined = [torch.cat(parts, 2) for parts in (entropies, tops, places)]
+        distance = torch.cat(distances, 2) if itself else None
+        return Summary(joined[0], distance, received / wanted, joined[1], joined[2])
+
+
+# ── queries that come one by one, in a loop inside one call of a module, and look at the same values
+#
+# A recurrent decoder begins with the last state of its encoder, and carries a part of it from step to step. So its
+# queries descend from the tokens they look at, which alone would make it self-attention. That the values stay as
+# they are while queries come one after another tells it apart: a sequence that attends to itself has as many
+# queries as values.
+
+
+@dataclass(eq=False)
+class _Loop:
+    """Entries of one loop so far."""
+
+    call: int
+    values: Tensor
+    # each with the kind and the summary that it had by itself
+    entries: list[tuple[Entry, str, Summary | None]] = field(default_factory=list)
+
+
+class DecodeLoops:
+    """All loops: the last one of each module."""
+
+    def __init__(self) -> None:
+        self.loops: dict[str, _Loop] = {}
+
+    def add(self, entry: Entry, values: Tensor | None) -> None:
+        """Take in an entry, and settle the kind of all entries of its loop.   values: b g m e"""
+        if values is None or entry.shape[2] != 1 or entry.shape[3] == 1:
+            return
+        loop = self.loops.get(entry.name)
+        if loop is None or loop.call != entry.call or not _are_same(loop.values, values):
+            loop = self.loops[entry.name] = _Loop(entry.call, values)
+        loop.entries.append((entry, entry.kind, entry.kept))
+        if len(loop.entries) == 1:
+            return
+        alone = {kind for _, kind, _ in loop.entries}
+        kind = "self" if alone == {"self"} and len(loop.entries) == entry.shape[3] else "cross"
+        for each, _, kept in loop.entries:
+            each.kind = kind
+            if kept is not None:
+                each.kept = replace(kept, distance=None) if kind == "cross" else kept
+
+
+def _are_same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.look.recording.source import Source, quiet, wide
+from regard.look.recording.weighted_sum import Source, quiet, wide
 
-MOST = 2**22  # weights in memory at once while a proof is done
 # How far a channel of the sum may be from what was computed, relative to Σ_j |w_ij| |v_jc| of that channel and
 # row, which is what rounding is relative to. Fused kernels round the weights of half precision before they are
 # multiplied; in float32 a score of 100 is known to about 1e-5, and so are its weights.
@@ -92,8 +91,7 @@ def _group_equal(values: Tensor) -> Tensor:
     """Sorted along one direction, equal values are neighbours."""
     channels = torch.arange(values.shape[-1], device=values.device)
     place = (values * ((channels * 0.618) % 1 + 0.5)).sum(-1)
-    order = place.argsort(-1)
-    place = place.gather(-1, order)
+    place, order = place.sort(-1)
     same = place[..., 1:] == place[..., :-1]
     groups = torch.zeros_like(order)
     if not same.any():
@@ -130,18 +128,18 @@ def prove(source: Source) -> Proof:
         errors: list[Tensor] = []
         whole = torch.zeros(source.b, source.h, device=source.out.device)
         inside = whole[..., None]
-        for rows, weights in source.blocks(MOST):
+        for rows, weights in source.blocks():
             mine, size = source.sums(weights, rows)
             found = relative_errors(mine, source.out[:, :, rows], size, dtype)
             if not size.isfinite().all():  # NaN, which any weights would give
                 found = found.masked_fill(~size.isfinite().any(-1) & weights.isfinite().all(-1), torch.nan)
-            errors.append(source.picked(found).float())
+            errors.append(source.pick_heads(found).float())
             if blind:
                 inside = inside + source.weight_in_groups(groups, weights, rows)
                 whole = whole + weights.abs().sum((-2, -1))
         heads = tuple(range(source.h)) if source.numbers is None else source.numbers
         rows_named = None if source.rows is None else tuple(source.rows.tolist())
-        alike = source.picked(part_of(inside.amax(-1), whole))
+        alike = source.pick_heads(part_of(inside.amax(-1), whole))
         if not source.out.shape[-1]:
             errors = [torch.full_like(each, torch.inf) for each in errors]
         if errors:

@@ -147,7 +147,7 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
             for event, found in best_scores(run).items()
             for key, value in found.items()
         ]
-        for section in ("model", "data", "train", "corpus"):
+        for section in ("model", "data", "train", "corpus", "processor", "counts"):
             values = getattr(run.config, section)
             if values is not None:
                 rows += _flat(values, f"{section}.")

@@ -88,7 +88,7 @@ def _figures(run: Run, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         if count is None and split == "validation" and isinstance(known.get("validation"), int):
             count = f"{known['validation']:,}"
         of = None if count is None else f"of {count} {known.get('unit') or 'examples'}"
-        classes = bool((run.config.corpus or {}).get("labels"))
+        classes = bool(run.config.labels)
         first = main_measure(found, run.config.keep, classes=classes)
         names = sorted(found, key=lambda name: name != first)
         return [{"measure": name, "said": found[name], "split": split, "of": of} for name in names]

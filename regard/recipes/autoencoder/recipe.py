@@ -130,7 +130,7 @@ class AutoencoderRecipe(Recipe):
             task, split = other_split(run, data, context)
             return evaluate_codes(model, task, split, self.options.samples)
         job = self.prepare(read_settings(self.settings_class(run.config), run), context)
-        check_same_data(run, job.info, "Give the data to evaluate on with --data")
+        check_same_data(run, job, "Give the data to evaluate on with --data")
         assert isinstance(job.task, Reconstruct)
         return evaluate_codes(model, job.task, job.best_split, self.options.samples)
 

@@ -26,7 +26,7 @@ from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
 from regard.recipes.graphs.other_data import config_for, read_other_graphs
 from regard.recipes.graphs.splits import no_folds, note_missing_classes, share_of_test
 from regard.recipes.graphs.task import task_of
-from regard.recipes.job import DataContext, Example, Job, Split
+from regard.recipes.job import DataContext, Job, ShownExample, Split
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
@@ -84,7 +84,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         test=test,
         rows=rows,
         number=_number(info),
-        show=lambda split, place: Example(name=f"{info.level} {called(int(rows(split)[place]))}"),
+        show=lambda split, place: ShownExample(name=f"{info.level} {called(int(rows(split)[place]))}"),
         own_splits=given,
     )
 

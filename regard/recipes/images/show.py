@@ -10,12 +10,12 @@ import torch.nn.functional as F
 
 from regard.look.thumbnails import as_png
 from regard.recipes.images.dataset import Images
-from regard.recipes.job import Example
+from regard.recipes.job import ShownExample
 
 WIDEST = 96  # pixels of an image that is kept as it is; larger ones are made smaller
 
 
-def show_image(images: Images, row: int) -> Example:
+def show_image(images: Images, row: int) -> ShownExample:
     """An image by its number, with its name."""
     pixels = images.take(np.array([row]))["x"].float() / 255  # 1 c s s
     if pixels.shape[-1] > WIDEST:
@@ -24,4 +24,4 @@ def show_image(images: Images, row: int) -> Example:
     name = f"image {row + 1:,}"
     if found.files:
         name = os.path.basename(found.files[row])
-    return Example(name=name, picture=as_png(pixels[0].clamp(0, 1).to(torch.float32)))
+    return ShownExample(name=name, picture=as_png(pixels[0].clamp(0, 1).to(torch.float32)))

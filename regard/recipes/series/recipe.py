@@ -153,7 +153,7 @@ class SeriesRecipe(Recipe):
     def _evaluate_own(self, run: Run, context: DataContext) -> Evaluation:
         """The run's own test split, or the validation split without one."""
         job = self.prepare(read_settings(self.settings_class(run.config), run), context)
-        check_same_data(run, job.info, "Give the data to evaluate on with --data")
+        check_same_data(run, job, "Give the data to evaluate on with --data")
         return evaluate_finished(self.load(run), job, job.best_split)
 
     @staticmethod

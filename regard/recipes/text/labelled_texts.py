@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from regard.errors import RegardError
-from regard.recipes.job import Example
+from regard.recipes.job import ShownExample
 from regard.recipes.text.labelled import LabelledConfig
 from regard.recipes.text.labelled_rows import Row, read_rows
 
@@ -24,7 +24,7 @@ class LabelledTexts:
             raise RegardError(f"{self.config.path} had {self.count:,} rows and now has {len(found):,}")
         return found
 
-    def show(self, number: int) -> Example:
+    def show(self, number: int) -> ShownExample:
         """A row by its number, counted from 0."""
         row = self.rows[number]
-        return Example(name=f"line {row.line:,}", text=row.text)
+        return ShownExample(name=f"line {row.line:,}", text=row.text)

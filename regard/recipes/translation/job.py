@@ -15,7 +15,7 @@ from regard.data.table_rows import looks_like_table, stream_rows
 from regard.errors import RegardError
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.evaluation import Evaluation
-from regard.recipes.job import DataContext, Example, Job, Split
+from regard.recipes.job import DataContext, Job, ShownExample, Split
 from regard.recipes.settings import Settings
 from regard.recipes.translation.batches import PairSource
 from regard.recipes.translation.bleu_judge import check_keep, make_judge, tell_part
@@ -138,10 +138,10 @@ def _most(corpus: Corpus, rows: Array) -> int:
     return min(AT_THE_END, max(AT_LEAST, int(TOKENS_AT_THE_END / max(1.0, mean))))
 
 
-def _show(corpus: Corpus, row: int) -> Example:
+def _show(corpus: Corpus, row: int) -> ShownExample:
     pair = corpus.texts[row]
     name = f"line {pair.line:,}" if pair.line else f"pair {row + 1:,}"
-    return Example(name=name, text=f"{pair.source}\n{pair.target}")
+    return ShownExample(name=name, text=f"{pair.source}\n{pair.target}")
 
 
 def _keep(vocabulary: Vocabulary, run: Run) -> None:

@@ -110,7 +110,7 @@ class TranslationRecipe(Recipe):
         settings = read_settings(self.settings_class(run.config), run)
         corpus = read_corpus(settings.data, settings.train, context)
         job = make_job(settings, corpus)
-        check_same_data(run, job.info, "Give the data to evaluate on with --data")
+        check_same_data(run, job, "Give the data to evaluate on with --data")
         split = job.best_split
         rows = corpus.rows(SPLITS[split.name])
         return evaluate_pairs(model, job.task, corpus, split, rows, self.search, **how)

@@ -51,7 +51,8 @@ def act(environments: list[Any], message: dict[str, Any]) -> list[Any]:
 
 
 def _numbers(observation: Any) -> list[float]:
-    found: list[float] = np.asarray(observation).reshape(-1).tolist()
+    numbers = np.asarray(observation).reshape(-1)
+    found: list[float] = (numbers if numbers.dtype.kind in "iuf" else numbers.astype(float)).tolist()
     return found
 
 

@@ -1,12 +1,9 @@
 """Which defaults graphs get: by the number of labels, the features, and whether neighbours are alike."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from regard.api import train
-from regard.api.start import refine_defaults
 from regard.cli import options
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.dataset import GraphsConfig
@@ -17,6 +14,7 @@ from regard.recipes.graphs.traits import (
     labelled_ends,
     measure_homophily,
 )
+from regard.recipes.request import TrainRequest
 from regard.training.progress import Observer
 
 N, CLASSES = 300, 3
@@ -43,8 +41,7 @@ def planted(tmp_path, same, *, words=False, name="graph", **more):
 
 
 def settings_for(path, *words):
-    refine = partial(refine_defaults, RECIPE, RECIPE.defaults(path), path)
-    return options.read_settings(RECIPE, refine, list(words), "regard train graphs")
+    return options.read_settings(TrainRequest(recipe=RECIPE, data=path), list(words), "regard train graphs")
 
 
 @pytest.mark.parametrize("same, layer", [(0.9, "gcn"), (1 / 3, "alone"), (0.0, "conv")])

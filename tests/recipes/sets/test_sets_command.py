@@ -14,9 +14,8 @@ from regard.api.predict import predict
 from regard.cli import commands
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
-from regard.recipes.sets import read_sets as data
-from regard.recipes.sets.defaults import KINDS
-from regard.recipes.settings import apply_settings
+from regard.recipes.sets import read_made as data
+from regard.recipes.settings import apply_settings, kind_of
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.targets.open import open_target
@@ -361,7 +360,7 @@ def test_an_empty_cloud_has_an_answer():
 )
 def test_what_is_learned_with_what(data, kind):
     found = get_recipe("sets").defaults(data)
-    assert type(found) is KINDS[kind]
+    assert kind_of(get_recipe("sets").models, found) == kind
     assert found.data.path == (data if data in ("t.csv", ".") else None)
     assert found.data.task == (data if data in ("clusters", "max") else "solids")
 
@@ -384,5 +383,5 @@ def test_what_cannot_be_trained(options, words):
 
 
 def test_data_that_is_no_path():
-    with pytest.raises(ValueError, match="recipe sets.*Tensor.*data"):
+    with pytest.raises(ValueError, match="Tensor.*table.*path"):
         train.train("sets", data=torch.zeros(3), observers=QUIET)

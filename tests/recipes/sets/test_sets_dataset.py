@@ -1,18 +1,21 @@
 """Sets of files and tables: what is asked is found out, padding changes nothing, and what is wrong is named."""
 
-import sys
-import types
+import csv
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 
 from regard.config import from_dict, to_dict
 from regard.data.batch import IGNORE
+from regard.data.splits import TRAIN
 from regard.models.deep_sets import DeepSets, DeepSetsConfig
-from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, padded_sets
-from regard.recipes.sets.long_tables import read_long
-from regard.recipes.sets.read_sets import prepare_sets
+from regard.recipes.sets.config import SetsConfig
+from regard.recipes.sets.processor import SetsFitted, pad_sets
+from regard.recipes.sets.read_table import read_table
+from tests.recipes.sets.prepared import prepared
 
 BASKETS = {f"b{i}": [(1.0 + i % 5, float(k)) for k in range(1 + i % 4)] for i in range(40)}
 
@@ -33,8 +36,8 @@ def table(tmp_path, target, name="table.csv", mark=","):
     return write(tmp_path, mark.join(["set", "price", "amount", "target"]) + "\n" + body, name)
 
 
-def prepared(path, seed=0, **options):
-    return prepare_sets(SetsConfig(path=path, **options), seed=seed)
+def read(data):
+    return read_table(data, SetsConfig(), "learn", None, each=None)
 
 
 def rows_of(source, steps):
@@ -51,23 +54,21 @@ def rows_of(source, steps):
 
 @pytest.mark.parametrize("mark, name", [(",", "t.csv"), (";", "t.csv"), ("\t", "t.tsv")])
 def test_rows_are_gathered_by_set(tmp_path, mark, name):
-    found = read_long(table(tmp_path, lambda name, k: name, name, mark))
-    assert found.names == ("price", "amount") and set(found.sets) == set(BASKETS)
-    for i, each in enumerate(found.sets):
-        part = slice(found.starts[i], found.starts[i + 1])
-        assert sorted(map(tuple, found.points[part].tolist())) == BASKETS[each] and set(
-            found.target[part]
-        ) == {each}
+    found = read(table(tmp_path, lambda name, k: name, name, mark))
+    assert found.about["features"] == ("price", "amount") and len(found) == len(BASKETS)
+    for example in map(found.__getitem__, range(len(found))):
+        assert sorted(map(tuple, example.inputs["x"].tolist())) == BASKETS[example.name]
+        assert example.target == example.name
 
 
 def test_text_is_a_class(tmp_path):
-    corpus = prepared(
+    job = prepared(
         table(tmp_path, lambda name, k: "even" if int(name[1:]) % 2 == 0 else "odd"), validation=0.2
     )
-    assert corpus.form.asks == "classes" and corpus.form.answers == ("even", "odd") and not corpus.form.each
-    sizes = {"train": 32, "validation": 8, "smallest": 1, "largest": 4}
-    assert corpus.info == SetsInfo(path=corpus.config.path, task=None, form=corpus.form, **sizes)
-    rows = rows_of(corpus.source(8, 0), 4)
+    assert job.labels == ("even", "odd") and job.processor.target.each is None
+    assert job.counts == {"train": 32, "validation": 8, "test": 0}
+    assert (job.processor.fitted.size, job.processor.fitted.elements) == (4, 100)
+    rows = rows_of(job.source, 4)
     assert len(rows) == 40 and sum(target.item() for _, target in rows) == 20
     mean = torch.cat([things for things, _ in rows]).mean(0)
     assert abs(mean).max() < 0.3  # standardised by the training sets
@@ -75,19 +76,16 @@ def test_text_is_a_class(tmp_path):
 
 def test_a_few_whole_numbers_are_classes_and_others_are_numbers(tmp_path):
     stars = prepared(table(tmp_path, lambda name, k: int(name[1:]) % 5))
-    assert stars.form.asks == "classes" and stars.form.answers == ("0", "1", "2", "3", "4")
+    assert stars.labels == ("0", "1", "2", "3", "4")
     price = prepared(table(tmp_path, lambda name, k: 10 + int(name[1:]) / 4))
-    assert (
-        price.form.asks == "numbers" and price.form.answers == ("target",) and price.target.shape == (40, 1)
-    )
-    train = price.target[~price.held]
+    assert price.labels is None and price.number.name == "target" and price.source.codes.shape == (40,)
+    train = price.source.codes[price.source.splits == TRAIN]
     np.testing.assert_allclose([train.mean(), train.std()], [0, 1], atol=1e-6)
-    back = price.target[:, 0] * price.form.target_scale[0] + price.form.target_centre[0]
+    back = [price.number.restore(code) for code in price.source.codes]
     np.testing.assert_allclose(sorted(back), [10 + i / 4 for i in range(40)], rtol=1e-5)
-    assert prepared(table(tmp_path, lambda name, k: int(name[1:]) % 5), asks="numbers").form.asks == "numbers"
-    assert prepared(
-        table(tmp_path, lambda name, k: 0.5 * (int(name[1:]) % 2)), asks="classes"
-    ).form.answers == ("0.0", "0.5")
+    assert prepared(table(tmp_path, lambda name, k: int(name[1:]) % 5), asks="numbers").labels is None
+    halves = prepared(table(tmp_path, lambda name, k: 0.5 * (int(name[1:]) % 2)), asks="classes")
+    assert halves.labels == ("0.0", "0.5")
 
 
 @pytest.mark.parametrize(
@@ -95,10 +93,10 @@ def test_a_few_whole_numbers_are_classes_and_others_are_numbers(tmp_path):
     [(lambda name, k: "first" if k == 0 else "later", "classes"), (lambda name, k: k + 0.5, "numbers")],
 )
 def test_a_target_that_differs_within_a_set_is_asked_of_each_thing(tmp_path, target, asks):
-    corpus = prepared(table(tmp_path, target))
-    assert corpus.form.each and corpus.form.asks == asks
+    job = prepared(table(tmp_path, target), batch=16)
+    assert job.processor.target.each == "element" and (job.labels is None) == (asks == "numbers")
     for step in range(3):
-        batch = corpus.source(16, 0).batch(step)
+        batch = job.source.batch(step)
         assert batch.target.shape == batch["x"].shape[:2] and "real" in batch
         if asks == "classes":
             assert ((batch.target == IGNORE) == ~batch["real"]).all() and (batch.target[:, 0] == 0).all()
@@ -116,18 +114,18 @@ def test_options_that_do_not_go_with_the_data(tmp_path):
 
 def test_columns_are_chosen_by_name(tmp_path):
     path = table(tmp_path, lambda name, k: name)
-    corpus = prepared(path, id="price", target="amount", columns="price", asks="numbers")
-    assert corpus.form.features == ("price",) and len(corpus.starts) == 6
-    assert from_dict(SetsForm, to_dict(corpus.form)) == corpus.form
-    assert from_dict(SetsConfig, to_dict(corpus.config)) == corpus.config
+    job = prepared(path, id="price", target="amount", columns="price", asks="numbers")
+    assert job.processor.fitted.features == ("price",) and len(job.source.examples) == 5
+    assert from_dict(SetsFitted, to_dict(job.processor.fitted)) == job.processor.fitted
+    assert from_dict(SetsConfig, to_dict(job.processor.config)) == job.processor.config
 
 
 @pytest.mark.parametrize(
     "text, words, options",
     [
-        ("", "table.csv has no header", {}),
+        ("", "table.csv is empty", {}),
         ("set,x,target\n", "table.csv has no rows", {}),
-        ("set,x,target\n1,2\n", "2.*table.csv.*2.*3 columns", {}),
+        ("set,x,target\n1,2,a\n1,2\n", "3.*table.csv.*2.*3", {}),
         (
             "set,x,target\n1,2,a\n\n1,two,a\n",
             "4.*table.csv.*'two'.*'x'",
@@ -156,7 +154,7 @@ def test_columns_are_chosen_by_name(tmp_path):
             {"asks": "numbers"},
         ),
         ("set,x,target\n1,2,0.5\n", "there is 1 row", {}),
-        ('set,x,target\n1,2,"a\n', "table.csv.*CSV.*2", {}),
+        ('set,x,target\n1,2,"a\n', "2.*table.csv.*CSV", {}),
     ],
 )
 def test_what_is_wrong_with_a_table_is_one_clear_line(tmp_path, text, words, options):
@@ -165,46 +163,36 @@ def test_what_is_wrong_with_a_table_is_one_clear_line(tmp_path, text, words, opt
     assert "\n" not in str(caught.value)
 
 
-def test_parquet_is_read_with_pyarrow_and_missed_in_one_line(tmp_path, monkeypatch):
-    columns = {"set": [7, 7, 8, 9], "x": [1.0, 2.0, None, 3.0], "target": ["a", "a", "b", "b"]}
-    path = write(tmp_path, "PAR1", "table.parquet")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        ValueError, match=r"pyarrow.*reads.*not installed; use pip install 'regard\[tables\]'"
-    ):
-        read_long(path)
-    small = types.SimpleNamespace(num_row_groups=0, num_rows=4, num_columns=3)
-
-    def batches(batch_size):
-        yield types.SimpleNamespace(
-            columns=[types.SimpleNamespace(to_pylist=lambda each=each: each) for each in columns.values()]
-        )
-
-    names = types.SimpleNamespace(names=list(columns))
-    opened = types.SimpleNamespace(metadata=small, schema_arrow=names, iter_batches=batches)
-    reader = types.SimpleNamespace(ParquetFile=lambda file: opened)
-    monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(parquet=reader, ArrowException=OSError))
-    with pytest.raises(ValueError, match="3.*table.parquet.*'x'"):
-        read_long(path)
-    columns["x"][2] = 4.0
-    found = read_long(path)
-    assert (
-        found.sets == ("7", "8", "9")
-        and found.points.tolist() == [[1], [2], [4], [3]]
-        and found.target[2] == "b"
-    )
-
-
 def test_parquet_that_pyarrow_wrote(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    parquet.write_table(
-        arrow.table({"set": [1, 1, 2], "x": [1, 2, 3], "target": ["a", "a", "b"]}), tmp_path / "t.parquet"
-    )
-    assert read_long(str(tmp_path / "t.parquet")).starts.tolist() == [0, 2, 3]
+    columns = {"set": [7, 7, 8, 9], "x": [1.0, 2.0, None, 3.0], "target": ["a", "a", "b", "b"]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="3.*t.parquet.*'x'"):
+        read(tmp_path / "t.parquet")
+    columns["x"][2] = 4.0
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    found = read(tmp_path / "t.parquet")
+    assert [found.names(i) for i in range(3)] == ["7", "8", "9"] and found.target_of(2) == "b"
+    assert found.inputs(0)["x"].tolist() == [[1], [2]]
     with pytest.raises(ValueError, match="Parquet.*cut"):
-        read_long(write(tmp_path, "PAR1", "bad.parquet"))
+        read(write(tmp_path, "PAR1", "bad.parquet"))
+
+
+def test_rows_in_memory_are_read_as_those_of_a_file(tmp_path):
+    path = table(tmp_path, lambda name, k: 10 + int(name[1:]) / 4)
+    with open(path) as file:
+        rows = list(csv.DictReader(file))
+    ours, theirs = read(path), read(rows)
+    assert [ours.inputs(i)["x"].tolist() for i in range(40)] == [
+        theirs.inputs(i)["x"].tolist() for i in range(40)
+    ]
+    assert ours.plain == theirs.plain and theirs.what == "rows"
+
+
+def test_a_word_among_numbers_leaves_out_the_sets_that_have_it(tmp_path):
+    path = write(tmp_path, "set,x,target\n1,2,a\n2,two,a\n2,3,a\n3,4,b\n3,5,\n")
+    found = read_table(path, SetsConfig(), "use", ("x",), each=False)
+    assert list(found.errors) == [1] and "line 3" in found.errors[1] and "'two'" in found.errors[1]
+    assert found.plain == ["a", "a", "b"] and found.row_of(2) == {"set": "3", "target": "b"}
 
 
 # ── clouds ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,17 +209,15 @@ def folder(tmp_path):
 
 
 def test_a_folder_of_clouds(folder):
-    corpus = prepared(str(folder), points=32, validation=0.34)
-    assert (
-        corpus.form.answers == ("ball", "rod")
-        and corpus.form.fitted
-        and corpus.form.features == ("x", "y", "z")
-    )
-    assert (corpus.info.train, corpus.info.validation) == (8, 4)
-    source = corpus.source(4, seed=0)
+    job = prepared(str(folder), points=32, validation=0.34, batch=4)
+    assert job.labels == ("ball", "rod") and job.processor.fitted.ball
+    assert job.processor.fitted.features == ("x", "y", "z")
+    assert (job.counts["train"], job.counts["validation"]) == (8, 4)
+    source = job.source
     batch = source.batch(0)
     assert batch["x"].shape[1] <= 32 and batch["x"].norm(dim=-1).max() <= 1 + 1e-6
-    assert torch.equal(batch["x"], corpus.source(4, seed=0).batch(0)["x"])
+    again = prepared(str(folder), points=32, validation=0.34, batch=4).source
+    assert torch.equal(batch["x"], again.batch(0)["x"])
     assert not torch.equal(source.batch(0)["x"], source.batch(2)["x"])  # other points of the same clouds
     again = [batch["x"] for batch in source.validation()]
     assert all(torch.equal(a, b["x"]) for a, b in zip(again, source.validation(), strict=True))
@@ -239,7 +225,7 @@ def test_a_folder_of_clouds(folder):
 
 def test_clouds_are_turned_when_asked(folder):
     still, turned, upright = (
-        prepared(str(folder), turn=turn, points=100).source(12, 0).batch(1)
+        prepared(str(folder), turn=turn, points=100, batch=12).source.batch(1)
         for turn in ("none", "any", "upright")
     )
 
@@ -257,13 +243,10 @@ def test_labels_of_points(tmp_path):
     for i in range(5):
         points = np.random.default_rng(i).normal(size=(10 + i, 4))
         np.savez(tmp_path / f"{i}.npz", points=points, labels=np.where(points[:, 0] > 0, "right", "left"))
-    corpus = prepared(str(tmp_path), validation=0.2)
-    assert (
-        corpus.form.each
-        and corpus.form.answers == ("left", "right")
-        and corpus.form.features[3] == "number 4"
-    )
-    batch = corpus.source(4, 0).batch(0)
+    job = prepared(str(tmp_path), validation=0.2, batch=4)
+    assert job.processor.target.each == "point" and job.labels == ("left", "right")
+    assert job.processor.fitted.features[3] == "number 4"
+    batch = job.source.batch(0)
     assert (
         batch.target.shape == batch["x"].shape[:2] and batch["real"].sum() == (batch.target != IGNORE).sum()
     )
@@ -306,7 +289,7 @@ def test_only_places_are_turned(tmp_path):
 def test_a_batch_of_several_sizes_equals_one_by_one():
     random = np.random.default_rng(0)
     things = [random.normal(size=(n, 3)).astype(np.float32) for n in (4, 1, 0, 7)]
-    batch = padded_sets(things, np.arange(4))
+    batch = pad_sets(things)
     assert batch["x"].shape == (4, 7, 3) and batch["real"].sum(1).tolist() == [4, 1, 0, 7]
     for pool in ("sum", "mean", "max", "gated", "softmax"):
         torch.manual_seed(0)

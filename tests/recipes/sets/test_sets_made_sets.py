@@ -7,10 +7,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from regard.data.batch import generator
-from regard.recipes.sets.dataset import SetsConfig
+from regard.recipes.sets.cluster import Gaussians
+from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.made_sets import MADE, Wish
-from regard.recipes.sets.read_sets import prepare_sets
-from regard.recipes.sets.task import Gaussians
+from tests.recipes.sets.prepared import prepared
 
 
 def drawn(task, count=60, points=None, turn="any", seed=0):
@@ -91,34 +91,34 @@ def test_solids_have_names_and_are_turned_unless_told_not_to():
 
 @pytest.mark.parametrize("task", MADE)
 def test_batches_follow_from_seed_and_step_alone(task):
-    config = SetsConfig(task=task, points=16 if task in ("solids", "clusters") else None)
-    corpus, again = (prepare_sets(config, seed=3) for _ in range(2))
-    source, other = corpus.source(8, seed=3), again.source(8, seed=3)
+    points = 16 if task in ("solids", "clusters") else None
+    job, again, otherwise = (prepared(task, seed=seed, points=points) for seed in (3, 3, 4))
+    source, other = job.source, again.source
     first = [source.batch(step) for step in range(4)]
     for step in (3, 0, 2):
         batch = other.batch(step)
         assert torch.equal(batch["x"], first[step]["x"]) and torch.equal(batch.target, first[step].target)
     assert not torch.equal(first[0]["x"][0, :1], first[1]["x"][0, :1])
-    assert sum(len(batch["x"]) for batch in source.validation()) == corpus.info.validation == 512
+    assert sum(len(batch["x"]) for batch in source.validation()) == job.validation == 512
     a, b = (torch.cat([batch.target for batch in each.validation()]) for each in (source, other))
     assert torch.equal(a, b)
     # a task looks the same whatever the seed
-    assert corpus.form == again.form == prepare_sets(config, seed=99).form
-    seeds = prepare_sets(config, seed=4).source(8, seed=4).batch(0)
+    assert job.processor.target == otherwise.processor.target
+    assert job.processor.fitted.centre == otherwise.processor.fitted.centre
+    seeds = otherwise.source.batch(0)
     assert seeds["x"].shape != first[0]["x"].shape or not torch.equal(seeds["x"], first[0]["x"])
 
 
 def test_a_number_of_sets_to_learn_from_is_kept_to():
-    small, large = (prepare_sets(SetsConfig(task="max", sets=count), seed=0) for count in (20, 40))
-    assert (small.info.train, large.info.train) == (20, 40)
+    small, large = (prepared("max", sets=count) for count in (20, 40))
+    assert (small.counts["train"], large.counts["train"]) == (20, 40)
 
-    def learned(corpus):
-        first = corpus.starts[np.flatnonzero(~corpus.held)[0]]
-        return corpus.points[first:, 0] * corpus.form.scale[0] + corpus.form.centre[0]
+    def learned(job):
+        return np.concatenate([job.source.examples.inputs(i)["x"] for i in job.source.units("train")])
 
     a, b = learned(small), learned(large)
     np.testing.assert_allclose(a, b[: len(a)], rtol=1e-4)  # the first twenty are the same
-    seen = {tuple(row) for step in range(30) for row in small.source(8, 0).batch(step).target.tolist()}
+    seen = {value for step in range(30) for value in small.source.batch(step).target.tolist()}
     assert len(seen) <= 20
 
 

@@ -16,7 +16,7 @@ from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.text import run_reader
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.nearest_view import NEAREST
-from regard.runs.run import Run
+from regard.runs.new_run import create_run
 from tests.look.asked import TOKEN, check_answer, post, running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 
@@ -31,7 +31,7 @@ def made_run(path, cls=Encoder, sections=None, **options):
     config = {Encoder: EncoderConfig, Decoder: DecoderConfig}[cls]
     model = cls(config(vocab=signs.size + (cls is Encoder), context=24, dim=16, depth=2, heads=2, **options))
     kind = cls.__name__.lower()
-    run = Run.create(
+    run = create_run(
         path,
         {"recipe": "text", "kind": kind, "model": model.config, "data": {}, "corpus": {}, **(sections or {})},
     )

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import regard
-from regard.api.start import refine_defaults
 from regard.data import tokenizer as tokenizers
 from regard.data.characters import Bytes
 from regard.data.learn_tokenizer import learn
 from regard.data.words import Words
 from regard.nn.bag import ROWS, BagOfNGrams
 from regard.nn.gate import ALONE
+from regard.recipes.request import TrainRequest
 from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity
 from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
 from regard.recipes.text.model_input import TextInput
@@ -188,9 +188,9 @@ def test_default_steps_follow_the_size_of_the_table_and_minutes_replace_them(tmp
     large = write(tmp_path / "b.csv", [("some words " * 20, "a"), ("other words", "b")] * 4000)
     settings = RECIPE.defaults(small)
     assert settings.train.steps == 300 and RECIPE.defaults(large).train.steps is None
-    asked = refine_defaults(RECIPE, settings, small, {"train.minutes": 3.0})
-    assert asked.train.steps is None
-    assert refine_defaults(RECIPE, settings, small, {"train.seed": 3}) == settings
+    request = TrainRequest(recipe=RECIPE, data=small)
+    assert request.defaults({"train.minutes": 3.0}).train.steps is None
+    assert request.defaults({"train.seed": 3}) == settings
 
 
 def test_laws_of_such_a_run_hold(run):

@@ -37,6 +37,10 @@ class Odd(gymnasium.Env):
                 os._exit(7)
             if self.kind == "nan":
                 return np.array([np.nan, 0], dtype=np.float32), 0.0, False, False, {}
+            if self.kind == "wordy":
+                return np.array(["left", 0], dtype=object), 0.0, False, False, {}
+            if self.kind == "vague":
+                return np.array([None, object()], dtype=object), 0.0, False, False, {}
             if self.kind == "huge":
                 return np.array([0, -1e300]), 0.0, False, False, {}
             if self.kind == "rich":
@@ -74,7 +78,7 @@ class Endless(Odd):
     action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 
 
-for kind in ("fine", "raises", "hangs", "exits", "nan", "huge", "rich", "longer"):
+for kind in ("fine", "raises", "hangs", "exits", "nan", "huge", "rich", "longer", "wordy", "vague"):
     gymnasium.register(
         f"Odd{kind.title()}-v0", entry_point=Odd, kwargs={"kind": kind}, disable_env_checker=True
     )

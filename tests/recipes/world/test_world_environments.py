@@ -43,6 +43,8 @@ def is_running(pid):
         ("Raises", "fell over"),
         ("Exits", "code 7"),
         ("Nan", "NaN or infinite"),
+        ("Wordy", "float: 'left'"),
+        ("Vague", "real number, not"),
         ("Hangs", "0.5 seconds"),
         ("Huge", r"observation with -1e\+300"),
         ("Rich", r"reward with 1e\+30"),
@@ -99,6 +101,8 @@ def test_steps_and_episodes_are_as_many_as_asked_for():
     np.testing.assert_allclose(episodes.observations[episodes.starts, 0], 0)
     inside = np.flatnonzero(~episodes.last)
     np.testing.assert_array_equal(episodes.following[inside], episodes.observations[inside + 1])
+    for each in (episodes, whole):  # no reset is told as a step
+        np.testing.assert_allclose(each.following[:, 0] - each.observations[:, 0], 0.1, atol=1e-6)
     assert whole.lengths.tolist() == [6] * 5
     assert not any(map(is_running, pids))
 

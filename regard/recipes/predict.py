@@ -1,0 +1,147 @@
+"""Predictions of a supervised model: one for each example in its order, or the reason why there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.recipes.example import Examples
+from regard.recipes.prediction import Prediction
+from regard.recipes.processor import Encoded, Processor
+from regard.runs.load import load_model
+from regard.runs.run import Run
+
+if TYPE_CHECKING:
+    from regard.recipes.supervised import Supervised
+
+AT_ONCE = 32  # examples in one forward pass
+IN_ORDER = 512  # examples that are encoded ahead, so that those of like length are predicted together
+PARTS_AT_ONCE = 1024  # of an example that is too large for one batch
+
+
+@torch.no_grad()
+def predict(problem: Supervised, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
+    """Predictions for all examples in some paths, tables or objects."""
+    processor, model = problem.open(run), load_model(run)
+    for given in inputs:
+        try:
+            examples = processor.read(given, want="use")
+        except (ValueError, OSError) as error:
+            name = os.fspath(given) if isinstance(given, str | os.PathLike) else type(given).__name__
+            yield Prediction(input=name, error=str(error))
+            continue
+        yield from predict_examples(problem, model, processor, examples)
+
+
+def predict_examples(
+    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+) -> Iterator[Prediction]:
+    """Predictions for examples that were read, in their order."""
+    if processor.batches_of(examples) == "drawn":
+        yield _predict_large(problem, model, processor, examples).without_nan()
+        return
+    for first in range(0, len(examples), IN_ORDER):
+        rows = range(first, min(first + IN_ORDER, len(examples)))
+        found: dict[int, Prediction] = {}
+        encoded: dict[int, Encoded] = {}
+        for row in rows:
+            try:
+                if row in examples.errors:
+                    raise RegardError(examples.errors[row])
+                encoded[row] = processor.sample(processor.encode(examples[row]), None)
+            except (ValueError, OSError) as error:
+                found[row] = _failed(examples, row, error)
+        order = sorted(encoded, key=lambda row: processor.length_of(encoded[row]) or 0)
+        for start in range(0, len(order), AT_ONCE):
+            some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
+            found |= _predict_some(problem, model, processor, examples, some)
+        if rows.stop == len(examples) and examples.notes:
+            found[rows[-1]] = replace(found[rows[-1]], notes=(*found[rows[-1]].notes, *examples.notes))
+        yield from (found[row].without_nan() for row in rows)
+
+
+def _predict_some(
+    problem: Supervised,
+    model: nn.Module,
+    processor: Processor[Any, Any],
+    examples: Examples,
+    some: Mapping[int, Encoded],
+) -> dict[int, Prediction]:
+    """Predictions in one forward pass; if it fails, one by one, to tell which of them is wrong."""
+    rows = list(some.values())
+    try:
+        batch = processor.finish(processor.collate(rows), training=False)
+        outs = processor.answers(processor.forward(model, batch), batch, rows)
+    except RegardError as error:
+        if len(some) == 1:
+            return {row: _failed(examples, row, error) for row in some}
+        each = [_predict_some(problem, model, processor, examples, {row: one}) for row, one in some.items()]
+        return {row: found for part in each for row, found in part.items()}
+    return {
+        row: answer(problem, model, processor, examples, row, out, one)
+        for (row, one), out in zip(some.items(), outs, strict=True)
+    }
+
+
+def answer(
+    problem: Supervised,
+    model: nn.Module,
+    processor: Processor[Any, Any],
+    examples: Examples,
+    row: int,
+    out: Tensor,
+    encoded: Encoded,
+) -> Prediction:
+    """The output for an example as a prediction, or as one for each of its parts."""
+    target = processor.target
+    if target is None or target.each is None:
+        found = problem.decode(processor, examples.title(row), out, examples.target_of(row))
+        evidence = processor.explain(model, encoded)
+        return replace(
+            found,
+            row=examples.row_of(row),
+            source=examples.source,
+            evidence=evidence,
+            notes=encoded.get("notes", ()),
+        )
+    first = examples.parts(row).start
+    kept = encoded.get("kept")
+    places = range(len(out)) if kept is None else np.asarray(kept).tolist()
+    parts = []
+    for place, one in zip(places, out, strict=True):
+        asked = first + place
+        name = f"{target.each} {place + 1}" if examples.part_names is None else examples.part_names(asked)
+        cell = None if examples.cells is None else examples.plain[asked]
+        parts.append(replace(target.decode(name, one, cell), row=examples.row_of(asked)))
+    return Prediction(
+        input=examples.title(row), each=tuple(parts), source=examples.source, notes=encoded.get("notes", ())
+    )
+
+
+def _predict_large(
+    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+) -> Prediction:
+    """All parts of one example that is too large for a batch, some at a time."""
+    encoded, outs = processor.encode(examples[0]), []
+    for start in range(0, examples.asked, PARTS_AT_ONCE):
+        parts = np.arange(start, min(start + PARTS_AT_ONCE, examples.asked))
+        batch = processor.finish(processor.collate([processor.sample(encoded, None, parts)]), training=False)
+        outs.append(processor.forward(model, batch)[: len(parts)])
+    return answer(problem, model, processor, examples, 0, torch.cat(outs), {})
+
+
+def _failed(examples: Examples, row: int, error: Exception) -> Prediction:
+    """What has no prediction, with its columns, and why."""
+    cells, name, why = {}, examples.title(row), str(error)
+    if examples.starts is None:
+        cells = dict(examples.row_of(row))
+    if examples.source is None and name not in why:
+        why = f"{name}: {why}"
+    return Prediction(input=name, row=cells, source=examples.source, error=why)

@@ -1,0 +1,225 @@
+"""Tables in long form as sets: one line for each element, with the id of its set, its features, and the target.
+
+set,price,amount,target
+17,3.50,2,returned
+17,1.20,1,returned
+18,9.99,1,kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from regard.data.array import Array
+from regard.data.missing import is_missing, missing_cells
+from regard.data.tables import Table
+from regard.data.tables import read_table as read_columns
+from regard.errors import RegardError
+from regard.recipes.example import Examples
+from regard.recipes.processor import Want
+from regard.recipes.sets.config import SetsConfig
+from regard.recipes.target import number_of, word_of
+
+OPTIONS = "choose columns with --data.id, --data.target and --data.columns"
+WAYS = "fill them in, or use --data.missing fill (the median of the column) or drop (without these rows)"
+UNFILLED = "and the model was trained without missing cells; fill it in"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a table that are kept, gathered by set: set i is rows starts[i] to starts[i + 1]."""
+
+    order: Array  # of each row, its place in the table
+    starts: Array  # sets + 1
+    names: Sequence[str]  # of the sets
+
+
+def read_table(
+    data: Any, config: SetsConfig, want: Want, features: Sequence[str] | None, *, each: bool | None
+) -> Examples:
+    """The sets of a table. features: the columns that are read; None: all others. each: does the model predict a target
+    for each element? None: not known yet, the data says it"""
+    table = read_columns(data, config, least=2)
+    if not len(table):
+        raise RegardError(f"{table.path} has no rows; give one row for each element of each set")
+    used = _choose_columns(table, config, features, want, trained=each is not None)
+    ids, words = _words(table, config.id), None
+    if config.target in table.names:
+        words = _spread(ids, _words(table, config.target))
+    x, wrong = _numbers(table, used, known=features is not None)
+    holes = np.isnan(x)
+    holes[list(wrong)] = False
+    gone = np.array([name is None for name in ids])
+    if want != "use":
+        assert words is not None
+        gone |= np.array([word is None for word in words])
+    if config.missing == "refuse" and want != "use":
+        _refuse_missing(table, config, used, holes)
+    if config.missing == "drop":
+        gone |= holes.any(1)
+    elif config.missing == "refuse":
+        for row in np.flatnonzero(holes.any(1)).tolist():
+            column = used[int(holes[row].argmax())]
+            wrong.setdefault(row, f"{table.where(row)} has a missing cell in column '{column}', {UNFILLED}")
+    wrong = {row: why for row, why in wrong.items() if not gone[row]}
+    if wrong and want != "use":
+        raise RegardError(wrong[min(wrong)])
+
+    rows = _gather(ids, np.flatnonzero(~gone), table.path)
+    order, starts = rows.order, rows.starts
+    own = None if words is None else [words[row] for row in order]
+    if each is None:
+        assert own is not None
+        each = any(len(set(own[a:b])) > 1 for a, b in pairwise(starts))
+    cells = own
+    if own is not None and not each:
+        cells = [_agreed(table, own[a:b], int(order[a]), config, want) for a, b in pairwise(starts)]
+    points, asked = x[order], order if each else order[starts[:-1]]
+    counts = {name: int(count) for name, count in zip(used, holes[order].sum(0), strict=True) if count}
+    dropped = int(gone.sum())
+    left = f"left out {dropped:,} row{'s' * (dropped > 1)} of {table.path} with a missing cell"
+    return Examples(
+        what=table.path,
+        source=table.path,
+        count=len(rows.names),
+        inputs=lambda i: {"x": points[starts[i] : starts[i + 1]]},
+        names=rows.names.__getitem__,
+        cells=None if cells is None else pa.array(cells, pa.string()),
+        target_names=(config.target,),
+        starts=starts if each else None,
+        part="element",
+        places=lambda i: table.where(int(asked[i])),
+        rows=_columns(table, config, asked, cells, each=each) if want == "use" else None,
+        errors=_errors_of_sets(rows, wrong),
+        about={
+            "form": "table",
+            "features": used,
+            "sizes": np.diff(starts),
+            "holes": counts if config.missing == "fill" else {},
+        },
+        notes=(*table.notes, *((left,) if dropped else ())),
+    )
+
+
+def _choose_columns(
+    table: Table, config: SetsConfig, features: Sequence[str] | None, want: Want, *, trained: bool
+) -> tuple[str, ...]:
+    """The feature columns. Raise if one is missing; the hint never names a column that is something else."""
+    targets = [] if want == "use" else [config.target]
+    wanted = [config.id, *targets, *(features or ())]
+    advice = OPTIONS
+    if trained:
+        named = "name yours with --data.id" + (" and --data.target" if targets else "")
+        advice = f"the model was trained on the columns {', '.join(wanted)}; use these names, or {named}"
+    for name in wanted:
+        table.place(name, advice, {*wanted, config.target} - {name})
+    used = features or [name for name in table.names if name not in (config.id, config.target)]
+    if not used:
+        raise RegardError(
+            f"{table.path} has no column besides '{config.id}' and '{config.target}'; add at least one feature column"
+        )
+    return tuple(used)
+
+
+def _words(table: Table, name: str) -> list[str | None]:
+    """The text of each cell of a column; None: it is missing."""
+    cells = table.cells(name)
+    if table.kinds[name].word == "number" and any(number_of(cell) is None for cell in cells):
+        cells = [None if np.isnan(number) else number for number in table.numbers([name])[:, 0].tolist()]
+    return [None if is_missing(cell) else word_of(cell) for cell in cells]
+
+
+def _spread(ids: Sequence[str | None], words: list[str | None]) -> list[str | None]:
+    """The target of each row. If no set has two different ones, it may stand in any row of the set."""
+    if None not in words:
+        return words
+    known: dict[str | None, str] = {}
+    for name, word in zip(ids, words, strict=True):
+        if word is not None and known.setdefault(name, word) != word:
+            return words
+    return [known.get(name) for name in ids]
+
+
+def _numbers(table: Table, names: Sequence[str], *, known: bool) -> tuple[Array, dict[int, str]]:
+    """The features, NaN where missing, and what is wrong with a row: a cell that is no number. known: were the columns
+    named?"""
+    found = np.full((len(table), len(names)), np.nan)
+    wrong: dict[int, str] = {}
+    advice = "or remove the line" if known else "or name the feature columns with --data.columns"
+    for i, name in enumerate(names):
+        if table.kinds[name].word in ("number", "flag", "time"):
+            found[:, i] = table.numbers([name])[:, 0]
+            odd = np.flatnonzero(np.isinf(found[:, i])).tolist()
+            cells: Sequence[Any] = table.cells(name) if odd else ()
+        else:
+            cells = table.cells(name)
+            numbers = [None if is_missing(cell) else number_of(cell) for cell in cells]
+            found[:, i] = [np.nan if number is None else number for number in numbers]
+            pairs = enumerate(zip(cells, numbers, strict=True))
+            odd = [row for row, (cell, number) in pairs if number is None and not is_missing(cell)]
+        for row in odd:
+            said = f"has {cells[row]!r} in column '{name}', expected a number; give a finite one, {advice}"
+            wrong.setdefault(row, f"{table.where(row)} {said}")
+    return found, wrong
+
+
+def _refuse_missing(table: Table, config: SetsConfig, used: Sequence[str], holes: Array) -> None:
+    """Raise if any cell that is read is missing."""
+    found = [(int(row), used[int(column)]) for row, column in np.argwhere(holes)]
+    for name in (config.id, config.target):
+        found += [(row, name) for row, word in enumerate(_words(table, name)) if word is None]
+    if found:
+        row, column = min(found)
+        raise missing_cells(table.path, table.line(row), column, len(found), WAYS)
+
+
+def _gather(ids: Sequence[str | None], kept: Array, path: str) -> _Rows:
+    """The rows of each set together, sets in the order of their first rows."""
+    if not len(kept):
+        raise RegardError(f"{path} has no row without a missing cell; fill some in")
+    number: dict[str, int] = {}
+    which = np.array([number.setdefault(str(ids[row]), len(number)) for row in kept])
+    order = kept[np.argsort(which, kind="stable")]
+    return _Rows(order, np.concatenate(([0], np.cumsum(np.bincount(which)))), list(number))
+
+
+def _agreed(
+    table: Table, words: Sequence[str | None], row: int, config: SetsConfig, want: Want
+) -> str | None:
+    """The one target of the rows of a set. None: they have none, or several, which is an error but to predict."""
+    found = {word for word in words if word is not None}
+    if len(found) == 1:
+        return found.pop()
+    if want != "use" and found:
+        raise RegardError(
+            f"{table.where(row)} begins a set with several values in column '{config.target}', but the model predicts "
+            "one for each set; give each set one value"
+        )
+    return None
+
+
+def _errors_of_sets(rows: _Rows, wrong: dict[int, str]) -> dict[int, str]:
+    """What is wrong with a set: with the first of its rows that has something wrong."""
+    found: dict[int, str] = {}
+    bad = np.isin(rows.order, list(wrong))
+    for place in np.flatnonzero(bad).tolist():
+        i = int(np.searchsorted(rows.starts, place, side="right")) - 1
+        found.setdefault(i, wrong[int(rows.order[place])])
+    return found
+
+
+def _columns(
+    table: Table, config: SetsConfig, asked: Array, cells: Sequence[str | None] | None, *, each: bool
+) -> Any:
+    """The columns to write answers beside: all of each element; of a set its id, and its target if that is known."""
+    taken = table.take(asked).data
+    if each:
+        return taken
+    found = taken.select([config.id])
+    return found if cells is None else found.append_column(config.target, pa.array(cells, pa.string()))
