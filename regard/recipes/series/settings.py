@@ -15,9 +15,10 @@ DEFAULT = "hours"  # the made series
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeriesDataConfig(TableConfig, SplitConfig):
-    """Which series, and what is asked of them. Forecasts and gaps hold out the last part of each series in time,
-    classes hold out whole series."""
+class SeriesFileConfig(TableConfig, SplitConfig):
+    """Which series, and what the columns of their table are."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path",)
 
     # a table (.csv, .tsv, .parquet, .jsonl) or arrays (.npz, .npy); None: a made series with a day and a week in it
     path: str | None = None
@@ -28,29 +29,38 @@ class SeriesDataConfig(TableConfig, SplitConfig):
     id: str | None = None
     label: str | None = None  # column of the class of each series; None: label or class
     columns: tuple[str, ...] = ()  # columns of the numbers, one for each channel; none: all others
-    horizon: int | None = None  # steps ahead that are forecast; None: a season, or what fits
-    # steps after which the series repeats itself, for the seasonal naive forecast; None: from dates or the data
-    season: int | None = None
-    context: int | None = None  # steps that the model sees; None: what fits two seasons or two horizons
-    lags: int | None = None  # steps back that the linear part reads; None: two seasons, or what fits
-    hidden: float = 0.2  # gaps: share of the known steps that are hidden in training, and asked for
-
-    paths: ClassVar[tuple[str, ...]] = ("path",)
+    context: int | None = (
+        None  # steps that the model sees; None: what fits two seasons, two horizons or 512 steps
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self)
         check_splits(self, "series")
         names = ("horizon", "season", "context", "lags")
-        check_positive(self, *(name for name in names if getattr(self, name) is not None))
-        if not 0 < self.hidden < 1:
-            raise RegardError(f"hidden is a share of the steps, above 0 and below 1, got {self.hidden}")
+        check_positive(self, *(name for name in names if getattr(self, name, None) is not None))
         if len(set(self.columns)) < len(self.columns):
             raise RegardError(f"columns names one twice: {' '.join(self.columns)}")
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeriesDataConfig(SeriesFileConfig):
+    """Series of which the last part in time is held out, to forecast it or to fill its gaps."""
+
+    horizon: int | None = None  # steps ahead that are forecast; None: a season, or what fits
+    # steps after which the series repeats itself, for the seasonal naive forecast; None: from dates or the data
+    season: int | None = None
+    lags: int | None = None  # steps back that the linear part reads; None: two seasons, or what fits
+    hidden: float = 0.2  # gaps: share of the known steps that are hidden in training, and asked for
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.hidden < 1:
+            raise RegardError(f"hidden is a share of the steps, above 0 and below 1, got {self.hidden}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SeriesInfo:
-    """What later commands need to know of the data: `corpus` in config.json."""
+    """What later commands need to know of the data: `corpus` in config.json, but of classes (see `read_info`)."""
 
     path: str | None
     task: str
