@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from regard.config import Rare
+from regard.config import Rare, config
 from regard.errors import RegardError
 
 SAMPLE = 1 << 18  # characters that decide about marks and quotes
@@ -56,7 +56,7 @@ ODD = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TableConfig:
     """How tables are read: the part of the data settings that all kinds with tables share. None: found from the file"""
 

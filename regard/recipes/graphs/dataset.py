@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import check_sizes
+from regard.config import Positive, Rare, Share, Size, config
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
 from regard.data.progress import Note
@@ -23,7 +23,7 @@ from regard.data.targets import Asks, explain_asks, find_scale
 from regard.errors import RegardError, nearest
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.edge_features import scale_edge_features
-from regard.recipes.graphs.edge_list import GraphTables, Missing
+from regard.recipes.graphs.edge_list import GraphTables
 from regard.recipes.graphs.files import read_graphs, stamp
 from regard.recipes.graphs.fill import find_fill
 from regard.recipes.graphs.info import GraphsInfo, Scaling
@@ -40,7 +40,7 @@ Features = Literal["auto", "given", "degree", "both"]
 Scale = Literal["auto", "none", "rows", "columns"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GraphsConfig(GraphTables, SplitConfig):
     """Which graphs to read, their task, and their splits."""
 
@@ -61,31 +61,14 @@ class GraphsConfig(GraphTables, SplitConfig):
     # rows: each sums to 1; columns: mean 0, deviation 1; auto: rows if sparse, else columns
     scale: Scale = "auto"
     # examples of each class in the train split; None: all that are in no other split
-    train: int | None = None
-    validation: float = 0.1  # share of each class in the validation split, if the data has no split
+    train: Positive | None = None
+    validation: Share = 0.1  # share of each class in the validation split, if the data has no split
     # share of each class in the test split, evaluated once, at the end, if the data has no split; None: a tenth
-    test: float | None = None
-    neighbours: int = 10  # neighbours drawn for each node and layer, in graphs too large for one batch
+    test: Share | None = None
+    neighbours: Rare[Size] = 10  # neighbours drawn for each node and layer, in graphs too large for one batch
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        for name, known in (
-            ("level", Level),
-            ("asks", Asks),
-            ("features", Features),
-            ("scale", Scale),
-            ("edge_features", Literal["auto", "none"]),
-            ("missing", Missing),
-        ):
-            if getattr(self, name) not in get_args(known):
-                raise RegardError(
-                    f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}"
-                )
         check_splits(self, "examples")
-        if (self.train is not None and self.train < 1) or self.neighbours < 1:
-            raise RegardError(
-                f"train and neighbours must be at least 1, got {self.train} and {self.neighbours}"
-            )
 
 
 def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: Note | None = None) -> Graphs:

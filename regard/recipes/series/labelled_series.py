@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import torch
 
+from regard.config import Length, Size, config
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.data.tables import table_of
@@ -29,7 +30,7 @@ LONGEST = 512  # steps of a series that a classifier reads; of more, some are av
 MEMORY = "the arrays"  # what series in memory are called
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LabelledSeriesConfig(SeriesFileConfig, SupervisedConfig):
     """Which series to read, and their labels: whole series are held out."""
 
@@ -37,19 +38,15 @@ class LabelledSeriesConfig(SeriesFileConfig, SupervisedConfig):
 
     asks: Asks = "classes"  # what labels are: classes
 
-    def __post_init__(self) -> None:
-        SeriesFileConfig.__post_init__(self)
-        SupervisedConfig.__post_init__(self)
 
-
-@dataclass(frozen=True, kw_only=True)
+@config
 class LabelledFitted:
     """How series are read: their channels and steps, and the scale of the train split."""
 
     channels: tuple[str, ...]
     clock: Clock
-    every: int  # so many steps are averaged to one
-    longest: int  # steps of the longest series, averaged
+    every: Size  # so many steps are averaged to one
+    longest: Length  # steps of the longest series, averaged
     centre: tuple[float, ...]  # mean and deviation of each channel
     scale: tuple[float, ...]
 
