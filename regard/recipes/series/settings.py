@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from regard.config import Length, Natural, Rare, Size, config
+from regard.data.dialect import TableConfig
 from regard.data.splits import SplitConfig, check_splits
 from regard.errors import RegardError
 from regard.recipes.series.clock import Clock
@@ -15,7 +16,7 @@ DEFAULT = "hours"  # the made series
 
 
 @config
-class SeriesDataConfig(SplitConfig):
+class SeriesDataConfig(TableConfig, SplitConfig):
     """Which series, and what is asked of them. Forecasts and gaps hold out the last part of each series in time,
     classes hold out whole series."""
 
