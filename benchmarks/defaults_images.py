@@ -24,7 +24,7 @@ from torch import Tensor, nn
 import regard
 from regard.data.cache_folder import cache_folder
 from regard.recipes.images.recipe import RECIPE
-from regard.recipes.job import DataContext
+from regard.recipes.job import DataContext, Job
 from regard.recipes.request import TrainRequest
 from regard.training.budget import EVALUATIONS, SHARE
 from regard.training.progress import Observer

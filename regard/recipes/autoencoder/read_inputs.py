@@ -105,7 +105,7 @@ def _decode(found: Examples, reader: ImagesProcessor, cache: Path, note: Note) -
 
 def _read_rows(config: InputsConfig, seed: int) -> Inputs:
     path = str(config.path)
-    rows = read_rows(path, config.label, config.columns)
+    rows = read_rows(config)
     labels, classes = number_labels(rows.labels, len(rows.numbers))
     splits = complete_splits(
         rows.splits,
@@ -226,7 +226,7 @@ def _other_images(config: InputsConfig, info: InputsInfo, cache: Path, note: Not
 
 def _other_rows(config: InputsConfig, info: InputsInfo) -> Inputs:
     columns = None if Path(str(config.path)).suffix.lower() == ".npz" else ",".join(info.columns)
-    rows = read_rows(str(config.path), config.label, columns)
+    rows = read_rows(replace(config, columns=columns))
     if len(rows.columns) != len(info.columns):
         raise RegardError(
             f"{config.path} has {len(rows.columns)} columns of numbers, the model reads {len(info.columns)}"
