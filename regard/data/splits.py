@@ -144,7 +144,8 @@ def complete_splits(
             f"{what} has its own test split, so there is no share to cut from the rest, got --data.test "
             f"{config.test}; leave it out"
         )
-    shares = replace(config, **dict.fromkeys(given, 0.0))
+    validation = 0.0 if "validation" in given else config.validation
+    shares = replace(config, validation=validation, test=0.0 if "test" in given else config.test)
     rows = np.flatnonzero(own == TRAIN)
     found, few = own.copy(), None if classes is None else classes[rows]
     found[rows] = draw_splits(len(rows), shares, seed, unit=unit, classes=few, names=names)

@@ -174,7 +174,8 @@ class ImagesProcessor(Processor[ImagesConfig, ImagesFitted]):
     def measure(self, take: Take, train: Array, codes: Array) -> tuple[Self, tuple[str, ...]]:
         """How light images are; and if that is asked for, whether a mirror changes their classes."""
         mean, deviation = measure_light(take, train)
-        fitted, notes, changes = replace(self.fitted, mean=mean, deviation=deviation), (), self.config.augment
+        fitted, changes = replace(self.fitted, mean=mean, deviation=deviation), self.config.augment
+        notes: tuple[str, ...] = ()
         if changes.auto_flip and not changes.flip and self.target.labels is not None:
             some = np.sort(np.random.default_rng(0).permutation(train)[:IMAGES])
             pixels = torch.from_numpy(np.stack([each["x"] for each in take(some)]))

@@ -119,7 +119,7 @@ def test_one_image_of_each_class_is_learned_from_and_said(tmp_path):
         (tmp_path / "data" / name).mkdir(parents=True)
         Image.new("L", (8, 8), 100).save(tmp_path / "data" / name / "x.png")
     job = prepared(tmp_path)
-    assert job.counts["train"] == 2 and "too few images for a validation split" in job.notes[0]
+    assert job.counts["train"] == 2 and "there is one image of 'a', 'b', to learn from" in job.notes[0]
     assert job.processor.fitted.deviation == (0.05,)  # of images without any
 
 
