@@ -12,8 +12,7 @@ import pytest
 import regard
 from regard.cli.main import main
 from regard.data.class_names import read_names
-from regard.data.missing import is_empty, is_missing
-from regard.data.table_rows import place_of, stream_rows
+from regard.data.tables import is_empty, is_missing, open_table, place_of
 from regard.recipes.answers import write_answers
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
@@ -74,7 +73,7 @@ def read(path):
 
 
 def read_any(path):
-    return [cells for _, cells in stream_rows(str(path)).rows]
+    return [cells for _, cells in open_table(path).records()]
 
 
 KINDS = ("text", "sets", "graphs", "images")
