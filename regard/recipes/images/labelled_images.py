@@ -331,4 +331,4 @@ def _of_table(place: Path, image: str, label: str, asks: Asks) -> LabelledImages
             f"none of the {len(paths)} images of {place} is there, such as {paths[0]}; "
             "paths count from the table's folder"
         )
-    return _numbered(str(place), labels, splits, asks, files=paths, column=label)
+    return _numbered(str(place), labels, splits, asks, files=paths, column=label, notes=table.notes)
