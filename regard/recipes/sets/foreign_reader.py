@@ -20,7 +20,7 @@ from regard.look.model_input import Tokens
 from regard.look.reader import NAMED, Control, Reader, at_path
 from regard.recipes.processors import ForeignModel
 from regard.recipes.sets.model_input import SetInput
-from regard.recipes.sets.view import PointsView
+from regard.recipes.sets.views.points import PointsView
 from regard.symmetry.roles import Roles, guess
 
 FILE = Control(
