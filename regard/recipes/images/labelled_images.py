@@ -302,7 +302,7 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
         rows=table.data if want == "use" else None,
         splits=splits,
         errors=errors,
-        notes=table.notes[1:],
+        notes=table.notes,
     )
 
 
