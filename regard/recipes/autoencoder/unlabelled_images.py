@@ -11,7 +11,7 @@ from regard.data.array import Array
 from regard.data.image_arrays import PAIRS, Rows, is_idx_of_images, read_idx_files, read_npz
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import is_table, read_table
+from regard.data.tables import is_table, names_of, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.example import Examples
@@ -35,7 +35,7 @@ def find_any_images(config: ImagesConfig) -> Examples:
         return _of_rows(path, read_idx_files(several or [place], path, labels=False))
     if place.suffix.lower() == ".npz":
         return _of_rows(path, read_npz(place, labels=False))
-    if is_table(path) and config.label not in read_table(path, config).names:
+    if is_table(path) and config.label not in names_of(path, config):
         return _of_table(place, config)
     return find_images(path, config)
 

@@ -39,7 +39,7 @@ from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.thumbnails import as_png
 from regard.recipes.example import Example, Examples
-from regard.recipes.images.augment import augment, mixup
+from regard.recipes.images.augment import AugmentConfig, augment, mixup
 from regard.recipes.images.config import ImagesConfig
 from regard.recipes.images.given_images import given_images
 from regard.recipes.images.labelled_images import displayable, find_images, name_classes
@@ -212,11 +212,9 @@ class ImagesProcessor(Processor[ImagesConfig, ImagesFitted]):
         return Batch({"x": torch.from_numpy(np.stack([row["x"] for row in rows]))})
 
     def finish(self, batch: Batch, *, training: bool) -> Batch:
-        x, changes = batch["x"].float() / 255, self.config.augment
+        x, changes = batch["x"].float() / 255, self.changes
         if not training:
             return batch.replace(x=self.scale(x))
-        if self.fitted.auto_flip:
-            changes = replace(changes, flip=True)
         x = self.scale(augment(x, changes))
         if not (changes.mixup or changes.cutmix):
             return batch.replace(x=x)
@@ -227,6 +225,12 @@ class ImagesProcessor(Processor[ImagesConfig, ImagesFitted]):
             shares = shares[:, None]
         x, shares = mixup(x, shares.to(x.dtype), changes)
         return batch.replace(x=x, target=shares[:, 0] if self.target.number is not None else shares)
+
+    @property
+    def changes(self) -> AugmentConfig:
+        """How images are changed in training: as the trial found, where nobody said whether they are mirrored."""
+        found = self.config.augment
+        return replace(found, flip=True) if self.fitted.auto_flip else found
 
     def scale(self, x: Tensor) -> Tensor:
         """Numbers from 0, black, to 1, white, as numbers around 0.   b c h w"""
