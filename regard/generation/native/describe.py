@@ -40,32 +40,17 @@ KNOWN = frozenset(
         "position",
         "bias",
         "base",
-        "rotary_channels",
-        "rope_scaling",
-        "rope_factor",
-        "rope_original",
-        "rope_low",
-        "rope_high",
+        "rope",
         "unused_places",
         "norm",
         "eps",
         "placement",
         "mlp",
-        "hidden",
         "qk_norm",
         "offset",
         "offsets",
         "tied",
         "attention",
-        "window",
-        "block",
-        "random_blocks",
-        "features",
-        "redraw",
-        "projected",
-        "buckets",
-        "rounds",
-        "attention_seed",
         "dropout",
         "embedding_norm",
         "embedding_scale",
@@ -87,9 +72,9 @@ def why_not(config: Any) -> str | None:
         default = field.default if field.default is not MISSING else None
         if field.name not in KNOWN and getattr(config, field.name) != default:
             return f"it has no {field.name}={getattr(config, field.name)!r}"
-    if config.attention not in ("full", "window"):
-        return f"it has no attention={config.attention}"
-    if config.mlp == "experts":
+    if config.attention.kind not in ("full", "window"):
+        return f"it has no attention={config.attention.kind}"
+    if config.mlp.kind == "experts":
         return "it has no mlp=experts"
     if config.weights != "softmax":
         return f"it has no weights={config.weights}"
@@ -156,7 +141,7 @@ class Description:
             vocab=config.vocab,
             turned=turned,
             window=window_of(config) or 0,
-            activation=ACTIVATIONS.index(config.mlp),
+            activation=ACTIVATIONS.index(config.mlp.activation),
             placement=PLACEMENTS[config.placement],
             ngrams=config.ngrams - 1,
             slots=slots,

@@ -101,6 +101,7 @@ class TextRecipe(Recipe):
         "model.context": "give --data.context",
         "model.classes": "",
         "model.outputs": "",
+        "model.features": "",
         "model.contrast": "",
         "model.usual": "",
     }
@@ -129,12 +130,6 @@ class TextRecipe(Recipe):
 
     def with_options(self, options: Any) -> TextRecipe:
         return TextRecipe(options)
-
-    def derived_options(self, settings: Settings) -> Mapping[str, str]:
-        """Features of an additive model are numbers of its elements; those of attention=performer are chosen."""
-        if isinstance(settings.model, AdditiveConfig):
-            return {**self.data_derived, "model.features": ""}
-        return self.data_derived
 
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
