@@ -60,8 +60,7 @@ def names(config: DecoderConfig) -> Names:
         rows.append(row(f"{theirs}.gate.weight", f"{ours}.route.router.weight"))
         for name, their_name in MAPS.items():
             stacks[f"{ours}.{name}.weight"] = tuple(
-                f"{theirs}.experts.{number}.{their_name}.weight"
-                for number in range(mlp.count)
+                f"{theirs}.experts.{number}.{their_name}.weight" for number in range(mlp.count)
             )
     return replace(dense, rows=tuple(rows), stacks=stacks)
 

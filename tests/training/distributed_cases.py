@@ -24,12 +24,15 @@ CASES = {
             "model.dropout": 0.2,
             "data.context": 512,
             "model.attention": "window",
-            "model.window": 16,
+            "model.attention.width": 16,
             "train.batch": 3,
         },
     ),
     # a loss that counts where the tokens of the whole batch go; padding of texts does not count
-    "experts": (tiny_data.language, {"model.mlp": "experts", "model.balance": 0.5, "train.accumulate": 2}),
+    "experts": (
+        tiny_data.language,
+        {"model.mlp": "experts", "model.mlp.balance": 0.5, "train.accumulate": 2},
+    ),
     "texts": (tiny_data.texts, {"model.dropout": 0.2}),
     "masked": (tiny_data.language, {"model.dropout": 0.2}),
     "sets": (tiny_data.set_table, {}),

@@ -18,7 +18,6 @@ from regard.errors import RegardError
 from regard.generation.generate import check_generates
 from regard.generation.writer import Writer
 from regard.look.reader import Reader
-from regard.models.additive import AdditiveConfig
 from regard.models.decoder import check_documents
 from regard.models.encoder import EncoderConfig
 from regard.pretrained.weights import Pretrained
