@@ -32,9 +32,8 @@ class WindowAttention:
     """A token attends to those near it."""
 
     kind: Literal["window"] = "window"
-    width: Length = (
-        128  # window: a token attends to this many tokens, itself included (encoder: on each side)
-    )
+    # window: a token attends to this many tokens, itself included (encoder: on each side)
+    width: Length = 128
 
 
 @config

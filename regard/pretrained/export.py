@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -54,7 +55,11 @@ def find_family(kind: str, config: Any, preferred: str | None = None) -> Family:
         if not problems[family.model_type]:
             return family
     nearest = min(problems, key=lambda name: len(problems[name]))
-    given = {name: getattr(config, name) for name in problems[nearest] if getattr(config, name) is not None}
+    values = {
+        name: reduce(lambda at, each: getattr(at, each, None), name.split("."), config)
+        for name in problems[nearest]
+    }
+    given = {name: value for name, value in values.items() if value is not None}
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
     theirs = {f"--model.{name.replace('_', '-')}": problems[nearest][name] for name in given}
     if None in theirs.values():

@@ -39,8 +39,13 @@ def read(theirs: ForeignConfig, predicts: str) -> DecoderConfig:
     return replace(dense, mlp=mlp)
 
 
+def experts_of(config: DecoderConfig) -> ExpertsMLP:
+    """Its experts. What has none is written with some, too: what it is read as again then differs from it."""
+    return config.mlp if isinstance(config.mlp, ExpertsMLP) else ExpertsMLP()
+
+
 def write(config: DecoderConfig) -> tuple[str, dict[str, Any]]:
-    mlp: Any = config.mlp
+    mlp = experts_of(config)
     _, found = llama.write("mistral", config)
     found |= {
         "num_local_experts": mlp.count,
@@ -51,7 +56,7 @@ def write(config: DecoderConfig) -> tuple[str, dict[str, Any]]:
 
 
 def names(config: DecoderConfig) -> Names:
-    mlp: Any = config.mlp
+    mlp = experts_of(config)
     dense = llama.names(config)
     rows: list[Row] = [each for each in dense.rows if ".mlp." not in each.theirs]
     stacks: dict[str, tuple[str, ...]] = {}

@@ -192,17 +192,7 @@ def test_a_config_comes_back_from_json(config):
             {"position": "rotery"},
             "position.*'rotery'.*'rotary'",
         ),
-        (
-            {"mlp": PlainMLP(activation="x")},
-            "mlp.*relu, leaky, gelu, gelu_tanh, relu2, swiglu, experts.*'x'$",
-        ),
-        ({"mlp": ExpertsMLP(count=4)}, "experts=4.*mlp=experts.*mlp=relu2"),
-        ({"mlp": ExpertsMLP(chosen=9)}, "chosen.*experts=8.*chosen=9"),
-        ({"mlp": ExpertsMLP(count=0)}, "experts.*0"),
-        ({"mlp": ExpertsMLP(chosen=1, gate="chosen")}, "gate=chosen.*chosen=1.*gate=all"),
-        ({"mlp": ExpertsMLP(balance=-1.0)}, "balance.*-1.0"),
-        ({"mlp": ExpertsMLP(), "offsets": "all"}, "biases.*offsets=all"),
-        ({"mlp": ExpertsMLP(activation="swigl")}, "expert.*'swigl'.*'swiglu'"),
+        ({"mlp": ExpertsMLP(), "offsets": "all"}, "offsets.*all.*biases"),
     ],
 )
 def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
@@ -223,6 +213,26 @@ def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
 def test_an_attention_says_what_does_not_go_with_it(wrong, words):
     with pytest.raises(ValueError, match=words):
         DecoderConfig(**SMALL | wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"mlp": "exprts"}, "mlp.kind.*plain, experts.*'exprts'.*'experts'"),
+        ({"mlp.activation": "swigl"}, "mlp.activation.*'swigl'.*'swiglu'"),
+        ({"mlp.count": 4}, "mlp.count.*mlp=experts.*mlp=plain"),
+        ({"mlp": "experts", "mlp.chosen": 9}, "mlp.chosen.*8.*9"),
+        ({"mlp": "experts", "mlp.chosen": 1, "mlp.gate": "chosen"}, "mlp.gate.*all"),
+        ({"mlp": "experts", "mlp.balance": -1.0}, "mlp.balance.*-1.0"),
+        ({"attention": "performr"}, "attention.kind.*'performr'.*'performer'"),
+        ({"attention.features": 8}, "attention.features.*attention=performer.*attention=full"),
+        ({"attention": "lsh", "attention.buckets": 3}, "attention.buckets.*even.*3"),
+        ({"rope.scaling": "yarn", "rope.low": 5.0}, "rope.*low.*high"),
+    ],
+)
+def test_a_wrong_option_of_a_part_is_told_what_is_wrong(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        override(DecoderConfig(**SMALL), wrong)
 
 
 def test_words_of_other_errors():

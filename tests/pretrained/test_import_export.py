@@ -478,7 +478,7 @@ def test_the_family_of_a_config_is_found(kind, config, family):
 
 
 def test_a_model_that_nobody_else_has_is_refused_by_its_options():
-    with pytest.raises(RegardError, match="mlp='relu2'"):
+    with pytest.raises(RegardError, match="mlp.activation='relu2'"):
         find_family("decoder", DecoderConfig(vocab=9))
     with pytest.raises(RegardError, match="ngrams=3"):
         find_family("decoder", DecoderConfig(vocab=9, mlp=PlainMLP(activation="swiglu"), ngrams=3))
