@@ -17,7 +17,7 @@ from regard.attention.masks import BigBird, Causal, Window
 from regard.attention.weights import Entmax, Sparsemax, Weights
 from regard.config import Classes, Length, Positive, Seed, Size, config
 from regard.errors import RegardError
-from regard.models.memory import OnlyShapes
+from regard.models.memory_estimate import OnlyShapes
 
 
 @config
