@@ -12,6 +12,7 @@ from pydantic import Field
 
 from regard.config import Amount, Length, Natural, Rare, Share, Size, Vocab, config
 from regard.data.array import Array
+from regard.data.dialect import TableConfig
 from regard.data.progress import Note
 from regard.data.splits import (
     TEST,
@@ -42,7 +43,7 @@ BUILT_IN = "dates"
 
 
 @config
-class PairsConfig(SplitConfig):
+class PairsConfig(TableConfig, SplitConfig):
     """Which pairs to read, and how to split them into tokens and batches."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "beside")
@@ -156,7 +157,7 @@ def _read(config: PairsConfig, seed: int) -> Pairs:
         held = (config.validation, share_of_test(config, config.pairs))
         return MADE[config.made](config.pairs, held, seed)
     assert config.path is not None
-    return read_pairs(config.path, config.beside, config.source, config.target)
+    return read_pairs(config.path, config.beside, config.source, config.target, config)
 
 
 def _split(found: Pairs, config: PairsConfig, seed: int) -> Array:
