@@ -41,7 +41,7 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 # The bounds are far above what anybody trains, and below what hangs, overflows or fills the memory by itself: a number
-# that is too large is refused before anything is made of it. (What is too much together, models/memory.py refuses.)
+# that is too large is refused before anything is made of it. (What is too much together, models/memory_estimate.py refuses.)
 Positive = Annotated[int, Field(ge=1, le=10**12)]  # steps, and whatever is only counted
 Natural = Annotated[int, Field(ge=0, le=10**12)]
 Vocab = Annotated[int, Field(ge=1, le=2**24)]

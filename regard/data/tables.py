@@ -862,7 +862,10 @@ def _stored(table: Any) -> Part:
     for column in table.columns:
         kind = column.type
         if pa.types.is_dictionary(kind):
-            column = column.cast(kind.value_type)
+            try:
+                column = column.cast(kind.value_type)
+            except pa.ArrowNotImplementedError:  # categories of polars
+                column = pa.chunked_array([pa.array(column.to_pylist())])
         columns.append(column.cast(pa.string()) if _is_text(column.type) else column)
     return pa.table(columns, names=table.column_names), {}
 

@@ -15,7 +15,7 @@ from regard.attention.mask import Mask
 from regard.attention.masks import BigBird, Causal, Window
 from regard.attention.weights import Entmax, Sparsemax, Weights
 from regard.errors import RegardError
-from regard.models.memory import OnlyShapes
+from regard.models.memory_estimate import OnlyShapes
 
 # The options of each attention, with what None stands for. An option of another attention is an error.
 OPTIONS: dict[str, dict[str, int | None]] = {

@@ -51,7 +51,7 @@ from regard.models.attentions import (
 )
 from regard.models.caches import Caches
 from regard.models.experts import check_experts, make_mlp_of, promises_of_experts
-from regard.models.memory import OnlyShapes
+from regard.models.memory_estimate import OnlyShapes
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack, kept_by
