@@ -103,12 +103,18 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def from_dict(cls: type[C], data: Any) -> C:
     """The config of class cls that `to_dict` made the data from."""
-    return from_json(cls, json.dumps(data, default=_as_json))
+    try:
+        text = json.dumps(data, default=_as_json, allow_nan=False)
+    except ValueError as error:
+        if isinstance(error, RegardError):
+            raise
+        raise RegardError(f"a number of {cls.__name__} is not finite, and JSON has no such number") from error
+    return from_json(cls, text)
 
 
 def to_json(config: Any) -> str:
     """A config as readable JSON text, one key a line."""
-    return json.dumps(to_dict(config), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(to_dict(config), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def from_json(cls: type[C], text: str | bytes) -> C:
