@@ -291,6 +291,11 @@ def kind_of(cls: Any) -> str | None:
     return None if field is None else str(field.default)
 
 
+def kinds_of(hint: Any) -> dict[str, Any]:
+    """The members of a union of configs, by the word that chooses each."""
+    return {kind: each for each in union_members(hint) if (kind := kind_of(each)) is not None}
+
+
 def hints_of(cls: Any) -> dict[str, Any]:
     """The types of the fields of a config, with their bounds."""
     hints = get_type_hints(cls, include_extras=True)
