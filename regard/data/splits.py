@@ -141,8 +141,8 @@ def complete_splits(
         )
     if "test" in given and config.test:
         raise RegardError(
-            f"{what} has its own test split, so there is no share to cut from the rest, got --data.test "
-            f"{config.test}; leave it out"
+            f"{what} has its own test split of {(own == TEST).sum():,} {unit}, so there is no share to cut from the "
+            f"rest, got --data.test {config.test}; leave it out"
         )
     validation = 0.0 if "validation" in given else config.validation
     shares = replace(config, validation=validation, test=0.0 if "test" in given else config.test)
