@@ -44,6 +44,7 @@ AT_ONCE = 1 << 14  # rows of a part
 BLOCK = 1 << 22  # bytes that pyarrow splits at once
 BYTES_OF_A_CELL = 64  # in memory, at least
 RECOGNISED = "empty cells, and NA, null, ? and the like among numbers"
+WORDS = "text"  # the kind of a column that holds no numbers, dates or the like
 IN_MEMORY = "rows"  # what a table is called that was no file
 Part = tuple[pa.Table, dict[str, list[Any]]]  # columns, and the Python values of those that Arrow cannot hold
 Locate = Callable[[Sequence[int]], list[int]]  # the lines of rows
@@ -130,7 +131,7 @@ class Table:
         """Which cells of a column hold nothing; words such as NA do where the others are numbers or dates.   rows"""
         words = (
             (*self.nulls, *self.kinds[name].nulls)
-            if self.kinds[name].word not in ("text", "id")
+            if self.kinds[name].word not in (WORDS, "id")
             else self.nulls
         )
         if name in self.objects or not _is_text(self.data.column(name).type):
@@ -415,15 +416,15 @@ class _ValueFinder:
             if word not in self.words:
                 row = int(np.flatnonzero(pc.is_valid(column).to_numpy())[0])
                 self.words[word] = (column[row].as_py(), first + row)
-            if word == "text":
+            if word == WORDS:
                 self.texts.add(column, first)
 
     def decide(
         self, name: str, place: Callable[[int], str], marks: set[str], config: TableConfig
     ) -> tuple[Kind, list[str]]:
-        if set(self.words) <= {"text"}:
+        if set(self.words) <= {WORDS}:
             kind, doubts = self.texts.decide(name, place, marks, config.decimal, config.dates)
-            return kind, doubts if self.raw or kind.word != "text" else []
+            return kind, doubts if self.raw or kind.word != WORDS else []
         word, (value, row) = next(iter(self.words.items()))
         if len(self.words) == 1 and word == "number" in self.odd:
             doubt = f"has numbers with too many digits ({place(row)})"
