@@ -37,6 +37,7 @@ from regard.errors import RegardError, nearest
 from regard.files import PathLike, json_text, most_unpacked, open_regular, readable_as, write_stream
 
 TEXTS, JSON_LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")
+TEXT = "text"  # a kind of column: neither numbers nor dates
 SUFFIXES = (*TEXTS, ".parquet", *JSON_LINES)
 PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 PACKED_SUFFIXES = (".gz", ".bz2", ".zst")
@@ -44,7 +45,6 @@ AT_ONCE = 1 << 14  # rows of a part
 BLOCK = 1 << 22  # bytes that pyarrow splits at once
 BYTES_OF_A_CELL = 64  # in memory, at least
 RECOGNISED = "empty cells, and NA, null, ? and the like among numbers"
-WORDS = "text"  # the kind of a column that holds no numbers, dates or the like
 IN_MEMORY = "rows"  # what a table is called that was no file
 Part = tuple[pa.Table, dict[str, list[Any]]]  # columns, and the Python values of those that Arrow cannot hold
 Locate = Callable[[Sequence[int]], list[int]]  # the lines of rows
@@ -131,7 +131,7 @@ class Table:
         """Which cells of a column hold nothing; words such as NA do where the others are numbers or dates.   rows"""
         words = (
             (*self.nulls, *self.kinds[name].nulls)
-            if self.kinds[name].word not in (WORDS, "id")
+            if self.kinds[name].word not in (TEXT, "id")
             else self.nulls
         )
         if name in self.objects or not _is_text(self.data.column(name).type):
@@ -416,15 +416,15 @@ class _ValueFinder:
             if word not in self.words:
                 row = int(np.flatnonzero(pc.is_valid(column).to_numpy())[0])
                 self.words[word] = (column[row].as_py(), first + row)
-            if word == WORDS:
+            if word == TEXT:
                 self.texts.add(column, first)
 
     def decide(
         self, name: str, place: Callable[[int], str], marks: set[str], config: TableConfig
     ) -> tuple[Kind, list[str]]:
-        if set(self.words) <= {WORDS}:
+        if set(self.words) <= {TEXT}:
             kind, doubts = self.texts.decide(name, place, marks, config.decimal, config.dates)
-            return kind, doubts if self.raw or kind.word != WORDS else []
+            return kind, doubts if self.raw or kind.word != TEXT else []
         word, (value, row) = next(iter(self.words.items()))
         if len(self.words) == 1 and word == "number" in self.odd:
             doubt = f"has numbers with too many digits ({place(row)})"
@@ -443,7 +443,7 @@ class _ValueFinder:
 
 def _word_of(value: Any) -> str:
     for kinds, word in (
-        ((str,), "text"),
+        ((str,), TEXT),
         ((bool,), "flag"),
         ((int, float), "number"),
         ((list, tuple), "list"),
@@ -454,7 +454,7 @@ def _word_of(value: Any) -> str:
 
 
 def _word_of_type(kind: Any) -> str:
-    tests = {"text": _is_text, "flag": pa.types.is_boolean, "date": _is_moment, "list": _is_list}
+    tests = {TEXT: _is_text, "flag": pa.types.is_boolean, "date": _is_moment, "list": _is_list}
     found = next((word for word, test in tests.items() if test(kind)), None)
     if found is None:
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
