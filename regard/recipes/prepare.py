@@ -76,7 +76,9 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     sizes = {name: len(dataset.order(name)) for name in ("train", "validation", "test")}
     if examples.more is not None:
         del sizes["train"]
-    asks = () if target is None else target.explain(examples.cells, config.asks, examples.target_names[0])
+    asks: tuple[str, ...] = ()
+    if target is not None and examples.target is None:
+        asks = target.explain(examples.cells, config.asks, examples.target_names[0])
     told = (*asks, *examples.notes, *on_splits, *on_errors, *processor.notes(examples, train), *on_measured)
     test = Split(name="test", count=sizes["test"], unit=unit, batches=lambda: dataset.of("test"))
     return Job(
