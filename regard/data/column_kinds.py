@@ -20,9 +20,21 @@ from regard.data.dialect import AFTER_DATE, DATES, TIME
 from regard.errors import RegardError
 
 # words of cells that hold nothing, where the other cells are numbers or dates
-WORDS = tuple(
-    "NA N/A n/a n.a. #N/A <NA> NaN nan NAN NaT null NULL Null None none missing Missing ? - -- .".split()  # noqa: SIM905
-)
+UNLABELLED = (
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "<NA>",
+    "NaN",
+    "nan",
+    "NAN",
+    "null",
+    "NULL",
+    "Null",
+    "?",
+)  # no label either
+WORDS = (*UNLABELLED, "n.a.", "NaT", "None", "none", "missing", "Missing", "-", "--", ".")
 IN_TEXT = {"NA", "N/A", "#N/A", "<NA>", "NaN", "null", "NULL", "Null", "None", "none"}  # doubtful among texts
 FLAGS = [
     {"yes", "no"},
@@ -65,6 +77,7 @@ class Kind:
     order: str = ""
     nulls: tuple[str, ...] = ()
     doubt: str = ""  # why it has no better kind
+    spoiled: bool = False  # are most cells of this text numbers?
 
 
 @dataclass(eq=False)
@@ -267,7 +280,8 @@ class ColumnFinder:
                 f"--data.nulls {word} says so"
             )
         why = f"has texts such as '{odd.cell}' ({place(odd.row)})"
-        return Kind(nulls=nulls, doubt=why), doubts
+        spoiled = odd.count * 2 <= self.filled and not self.is_text
+        return Kind(nulls=nulls, doubt=why, spoiled=spoiled), doubts
 
     def _number_kind(
         self,
@@ -324,14 +338,16 @@ class ColumnFinder:
                 return Kind("date", "dates", pattern=COMPACT, order="ymd", nulls=nulls), []
             date = self.sight("date")
             doubts.append(
-                f"{called} has numbers such as {date.cell} ({place(date.row)}), which may be dates; --data.dates year reads "
-                "them so where times are wanted"
+                f"{called} has numbers such as {date.cell} ({place(date.row)}), which may be dates, as which they are "
+                "taken where times are wanted; --data.dates year takes them so everywhere"
             )
         if mark == ",":
             how.append("decimal comma")
         if affix := next(iter(self.affixes), ""):
             how.append(f"numbers with {affix}")
-        return Kind("number", ", ".join(how), decimal=mark or ".", nulls=nulls), doubts
+        compact = COMPACT if self.family == COMPACT and self.sight("date").count == self.filled else ""
+        kind = Kind("number", ", ".join(how), decimal=mark or ".", nulls=nulls, pattern=compact, order="ymd")
+        return kind, doubts
 
     def _date_kind(
         self, called: str, place: Callable[[int], str], dates: str | None, nulls: tuple[str, ...]
@@ -401,7 +417,12 @@ def read_times(column: Any, kind: Kind) -> tuple[Any, bool]:
     if not (fits | missing).all():
         raise RegardError(f"'{cells[int(np.flatnonzero(~(fits | missing))[0])]}' is no date like the others")
     zones = pc.struct_field(pc.extract_regex(cells, kind.pattern + AFTER_DATE), "z")
-    return pa.array(moments, pa.timestamp("us"), mask=missing), bool(pc.any(pc.not_equal(zones, "")).as_py())
+    with_zone = _mask(pc.not_equal(zones, ""))
+    if with_zone.any() and not (with_zone | missing).all():
+        raise RegardError(
+            f"'{cells[int(np.argmin(with_zone | missing))]}' has no offset from UTC, where others have one"
+        )
+    return pa.array(moments, pa.timestamp("us"), mask=missing), bool(with_zone.any())
 
 
 def read_dates(cells: Any, family: str, order: str) -> tuple[Array, Array]:

@@ -104,6 +104,7 @@ class Dialect:
     width: int = 0  # cells of a row, of which an empty last one is left out
     blanks: bool = False  # before quotes
     comments: bool = False  # lines from # on
+    repeated: tuple[str, ...] = ()  # names that several columns have
     said: tuple[str, ...] = ()  # what is not the usual
     doubts: tuple[str, ...] = ()
 
@@ -480,10 +481,12 @@ def _with_structure(
         header, doubt = _is_header(head[:kept], data, config.header)
     if doubt:
         doubts.append(f"line {line + skip} of {path} {doubt}")
+    repeated = tuple(name for name, count in Counter(head[:kept]).items() if count > 1 and header)
     if header:
-        names, taken = _different(head[:kept])
-        if taken:
-            doubts.append(f"{path} has several columns called '{taken}', numbered here as {taken}_2")
+        names = _different(head[:kept])
+        doubts += [
+            f"{path} has several columns called '{name}', numbered from {name}_2 on" for name in repeated
+        ]
         after = line + 1 + "".join(first).count("\n")
         if len(body) > 1 and width > 1:
             after = body[1][0]
@@ -495,6 +498,7 @@ def _with_structure(
     return replace(
         dialect,
         names=tuple(names),
+        repeated=repeated,
         header=before,
         width=width,
         comments=comments or any(cells[0].startswith("#") for _, cells in rows[:start]),
@@ -546,16 +550,13 @@ def _is_header(head: Sequence[str], rows: Sequence[Sequence[str]], asked: bool |
     return True, ""
 
 
-def _different(names: Sequence[str]) -> tuple[list[str], str]:
-    """The names, with a number at a second one of the same name; and the first of those."""
-    found: dict[str, None] = {}
-    numbers: dict[str, int] = {}  # the last number that a name got, so that thousands alike take no time
-    given, again = set(names), ""
+def _different(names: Sequence[str]) -> list[str]:
+    """The names, with a number at a second one of the same name."""
+    found: list[str] = []
     for name in names:
-        new = name
-        while new in found or (new != name and new in given):
-            numbers[name] = numbers.get(name, 1) + 1
-            new = f"{name}_{numbers[name]}"
-        again = again or (name if new != name else "")
-        found[new] = None
-    return list(found), again
+        new, number = name, 1
+        while new in found or (number > 1 and new in names):
+            number += 1
+            new = f"{name}_{number}"
+        found.append(new)
+    return found

@@ -22,7 +22,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.column_kinds import ColumnFinder, Kind, read_numbers, read_times
+from regard.data.column_kinds import UNLABELLED, ColumnFinder, Kind, read_numbers, read_times
 from regard.data.dialect import (
     DEFAULTS,
     LONGEST,
@@ -43,6 +43,7 @@ PACKED_SUFFIXES = (".gz", ".bz2", ".zst")
 AT_ONCE = 1 << 14  # rows of a part
 BLOCK = 1 << 22  # bytes that pyarrow splits at once
 BYTES_OF_A_CELL = 64  # in memory, at least
+RECOGNISED = "empty cells, and NA, null, ? and the like among numbers"
 IN_MEMORY = "rows"  # what a table is called that was no file
 Part = tuple[pa.Table, dict[str, list[Any]]]  # columns, and the Python values of those that Arrow cannot hold
 Locate = Callable[[Sequence[int]], list[int]]  # the lines of rows
@@ -69,6 +70,7 @@ class Table:
     notes: tuple[str, ...] = ()  # what was found that is not the usual, and the doubts
     objects: Mapping[str, list[Any]] = field(default_factory=dict)  # values that Arrow cannot hold
     nulls: tuple[str, ...] = ()  # words that are missing in all columns
+    repeated: tuple[str, ...] = ()  # names that several columns have in the file
     rows: Array | None = None  # the number of each row in the file
     locate: Locate = lambda rows: [row + 1 for row in rows]
 
@@ -82,6 +84,8 @@ class Table:
     def place(self, name: str, advice: str, taken: Iterable[str | None] = ()) -> int:
         """The index of the column with this name. advice: what to do if there is none; taken: columns that are never
         suggested"""
+        if name in self.repeated:
+            raise RegardError(f"{self.path} has several columns called '{name}'; rename all but one")
         return place_of(name, self.names, self.path, advice, taken)
 
     def cells(self, name: str) -> list[Any]:
@@ -99,6 +103,29 @@ class Table:
         found = [None if cell is None else str(cell).strip() for cell in self.cells(name)]
         return [None if cell is None or cell in ("", *self.nulls) else cell for cell in found]
 
+    def labels(self, name: str, advice: str = "", taken: Iterable[str | None] = ()) -> list[str | None]:
+        """The texts of a column, of which NA, ? and the like are none."""
+        return [None if text in UNLABELLED else text for text in self.texts(name, advice, taken)]
+
+    def check_filled(self, names: Iterable[str], ways: str = "fill them in, or remove the rows") -> None:
+        """Raise if cells of some columns hold nothing: one error for all of them. ways: what to do"""
+        problems = []
+        for name in names:
+            rows = np.flatnonzero(self.missing(name))
+            if len(rows):
+                count = f"{len(rows):,} missing cells, the first" if len(rows) > 1 else "a missing cell"
+                problems.append(f"column '{name}' has {count} in line {self.line(int(rows[0]))}")
+        if problems:
+            raise RegardError(f"{self.path}: {'; '.join(problems)}; {ways}; missing are {RECOGNISED}")
+
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each row as it is, with its line."""
+        found = self.data.to_pylist()
+        for name, values in self.objects.items():
+            for row, value in zip(found, values, strict=True):
+                row[name] = value
+        return zip(self.lines(range(len(self))), found, strict=True)
+
     def missing(self, name: str) -> Array:
         """Which cells of a column hold nothing; words such as NA do where the others are numbers or dates.   rows"""
         words = (
@@ -113,22 +140,46 @@ class Table:
 
     def numbers(self, names: Sequence[str], advice: str = "") -> Array:
         """Some columns as numbers, NaN where missing; one error about all that are no numbers.   rows names, float64"""
+        return self._read_numbers(names, advice, None)
+
+    def finite_numbers(self, names: Sequence[str], advice: str, ways: str) -> Array:
+        """The same, where no number may be missing or infinite: one error about all columns. ways: what to do about
+        missing cells"""
+        return self._read_numbers(names, advice, ways)
+
+    def _read_numbers(self, names: Sequence[str], advice: str, ways: str | None) -> Array:
         found = np.full((len(self), len(names)), np.nan)
-        problems = []
+        problems: list[str] = []
+        advices: dict[str, None] = {}
         for i, name in enumerate(names):
             self.place(name, advice)
-            problem = self._not_numbers(name)
+            problem = self.problem(name)
             if problem:
-                problems.append(f"column '{name}' {problem}")
+                advices[advice] = None
             else:
                 found[:, i] = self._numbers(name)
+                problem = "" if ways is None else self._not_finite(found[:, i])
+                advices |= {f"{ways}; missing are {RECOGNISED}": None} if problem else {}
+            problems += [f"column '{name}' {problem}"] * bool(problem)
         if problems:
-            raise RegardError(
-                f"{self.path} has columns that are no numbers: {'; '.join(problems)}; {advice}".rstrip("; ")
-            )
+            said = "; ".join([*problems, *filter(None, advices)])
+            raise RegardError(f"{self.path} has columns that are not all numbers: {said}")
         return found
 
-    def _not_numbers(self, name: str) -> str:
+    def _not_finite(self, numbers: Array) -> str:
+        missing, endless = np.flatnonzero(np.isnan(numbers)), np.flatnonzero(np.isinf(numbers))
+        found = []
+        if len(missing):
+            count = f"{len(missing):,} missing cells, the first" if len(missing) > 1 else "a missing cell"
+            found.append(f"has {count} in line {self.line(int(missing[0]))}")
+        if len(endless):
+            found.append(
+                f"has {numbers[endless[0]]} in line {self.line(int(endless[0]))}, expected a finite number"
+            )
+        return " and ".join(found)
+
+    def problem(self, name: str) -> str:
+        """Why a column has no numbers; nothing: it has."""
         kind, column = self.kinds[name], self.data.column(name)
         if name not in self.objects and kind.word in ("number", "flag", "id", "time"):
             return ""
@@ -150,10 +201,13 @@ class Table:
     def times(self, name: str) -> tuple[Any, bool]:
         """A column of dates as moments, and whether they had an offset from UTC.   timestamps"""
         kind, column = self.kinds[name], self.data.column(name)
-        if kind.word != "date":
+        if kind.word != "date" and not kind.pattern:
             raise RegardError(f"column '{name}' of {self.path} {kind.doubt or 'has no dates'}")
         if _is_text(column.type):
-            return read_times(column, kind)
+            try:
+                return read_times(column, kind)
+            except RegardError as error:
+                raise RegardError(f"column '{name}' of {self.path}: {error}") from error
         zone = pa.types.is_timestamp(column.type) and column.type.tz is not None
         return pc.cast(column, pa.timestamp("us", "UTC" if zone else None)).combine_chunks(), zone
 
@@ -189,9 +243,14 @@ class OpenTable:
     names: list[str]
     kinds: Mapping[str, Kind]
     notes: tuple[str, ...]
+    count: int  # of rows
     config: TableConfig
     parts: Callable[[], Iterator[Part]]
     locate: Locate
+    repeated: tuple[str, ...] = ()
+
+    def place(self, name: str, advice: str, taken: Iterable[str | None] = ()) -> int:
+        return self.table(pa.table([[]] * len(self.names), names=self.names), {}).place(name, advice, taken)
 
     def batches(self) -> Iterator[Table]:
         """The rows, some thousand at once."""
@@ -201,14 +260,30 @@ class OpenTable:
             first += len(data)
             yield self.table(data, objects, rows)
 
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each row as it is, with its line."""
+        for part in self.batches():
+            yield from part.records()
+
     def table(self, data: Any, objects: Mapping[str, list[Any]], rows: Array | None = None) -> Table:
         nulls = self.config.nulls or ()
-        return Table(self.path, data, self.kinds, self.notes, objects, nulls, rows, self.locate)
+        return Table(
+            self.path, data, self.kinds, self.notes, objects, nulls, self.repeated, rows, self.locate
+        )
 
 
 def open_table(path: PathLike, config: TableConfig = DEFAULTS, least: int = 1) -> OpenTable:
     """Look at a whole file: its dialect, and what its columns are. least: columns that it must have"""
     return _look(_open(str(path), config, least), config)
+
+
+def names_of(path: PathLike, config: TableConfig = DEFAULTS) -> list[str]:
+    """The names of the columns; of JSON Lines, those of the first rows."""
+    source = _open(str(path), config, 1)
+    if source.names:
+        return source.names
+    with readable_as(path, "a table"):
+        return list(next(source.parts(), (pa.table({}), {}))[0].column_names)
 
 
 def read_table(source: Any, config: TableConfig = DEFAULTS, least: int = 1) -> Table:
@@ -236,6 +311,16 @@ def table_of(given: Any, config: TableConfig = DEFAULTS) -> Table | None:
             raise RegardError(f"the table has several columns called '{name}'; rename all but one")
     found = _look(_Source(IN_MEMORY, list(part[0].column_names), lambda: iter([part])), config)
     return found.table(*part)
+
+
+def is_empty(cell: Any) -> bool:
+    """Does a cell of text hold nothing? There, NA and ? are texts as any other."""
+    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
+
+
+def is_missing(cell: Any) -> bool:
+    """Is a cell no label: does it hold nothing, or a word such as NA and ?"""
+    return is_empty(cell) or (isinstance(cell, str) and cell.strip() in UNLABELLED)
 
 
 def place_of(
@@ -267,12 +352,13 @@ class _Source:
     said: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     raw: bool = False  # are all values texts?
+    repeated: tuple[str, ...] = ()
 
 
 def _look(source: _Source, config: TableConfig, kept: list[Part] | None = None) -> OpenTable:
     """Read all of a table once, to say what its columns are. kept: where its parts are kept, if they are"""
     finders: dict[str, _ValueFinder] = {name: _ValueFinder(config, source.raw) for name in source.names}
-    first = size = 0
+    first = size = 0  # rows and bytes until now
     with readable_as(source.path, "a table"):
         for data, objects in source.parts():
             for name, column in zip(data.column_names, data.columns, strict=True):
@@ -297,7 +383,15 @@ def _look(source: _Source, config: TableConfig, kept: list[Part] | None = None) 
             said.append(f"{name}: {kinds[name].how}")
     notes = [f"{source.path}: {', '.join(said)}"] if source.said or marks == {","} else []
     return OpenTable(
-        source.path, list(finders), kinds, (*notes, *doubts), config, source.parts, source.locate
+        source.path,
+        list(finders),
+        kinds,
+        (*notes, *doubts),
+        first,
+        config,
+        source.parts,
+        source.locate,
+        source.repeated,
     )
 
 
@@ -421,10 +515,10 @@ def column_of(values: Sequence[Any]) -> tuple[Any, list[Any] | None]:
             return (column.cast(pa.string()) if pa.types.is_null(column.type) else column), None
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         pass
-    return pa.array([None if value is None else _text_of(value) for value in plain], pa.string()), plain
+    return pa.array([None if value is None else text_of(value) for value in plain], pa.string()), plain
 
 
-def _text_of(value: Any) -> str:
+def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     try:
@@ -486,6 +580,24 @@ def unpack_lines(path: PathLike, encoding: str = "utf-8-sig") -> Iterator[str]:
             ) from error
 
 
+class _Walk:
+    """Finds the lines of rows by reading the file again; rows in order cost one reading."""
+
+    def __init__(self, open_rows: Callable[[], Iterator[tuple[int, Any]]]) -> None:
+        self.open_rows = open_rows
+        self.rest: Iterator[tuple[int, tuple[int, Any]]] = iter(())
+        self.next = -1  # row
+
+    def __call__(self, rows: Sequence[int]) -> list[int]:
+        found: dict[int, int] = {}
+        for row in sorted(set(rows)):
+            if not 0 <= self.next <= row:
+                self.rest = enumerate(self.open_rows())
+            found[row] = next(line for number, (line, _) in self.rest if number == row)
+            self.next = row + 1
+        return [found[row] for row in rows]
+
+
 # CSV and its relatives
 
 
@@ -502,19 +614,13 @@ def _open_text(path: str, config: TableConfig, least: int) -> _Source:
                 pass
         return _text_parts(path, dialect)
 
-    def locate(rows: Sequence[int]) -> list[int]:
-        if direct:
-            return [row + 1 + dialect.header for row in rows]
-        wanted = dict.fromkeys(rows, 0)
-        last = max(rows, default=-1)
-        for row, (line, _) in enumerate(_strict_rows(path, dialect)):
-            if row in wanted:
-                wanted[row] = line
-            if row == last:
-                break
-        return [wanted[row] for row in rows]
+    def count(rows: Sequence[int]) -> list[int]:
+        return [row + 1 + dialect.header for row in rows]
 
-    return _Source(path, list(dialect.names), parts, locate, dialect.said, dialect.doubts, raw=True)
+    locate = count if direct else _Walk(lambda: _strict_rows(path, dialect))
+    return _Source(
+        path, list(dialect.names), parts, locate, dialect.said, dialect.doubts, True, dialect.repeated
+    )
 
 
 def _strict_rows(path: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
@@ -633,19 +739,12 @@ def _arrow_parts(path: str, dialect: Dialect) -> Iterator[Any]:
 
 
 def _open_json_lines(path: str, config: TableConfig) -> _Source:
-    def locate(rows: Sequence[int]) -> list[int]:
-        wanted = dict.fromkeys(rows, 0)
-        for row, (line, _) in enumerate(_json_rows(path, config)):
-            if row in wanted:
-                wanted[row] = line
-        return [wanted[row] for row in rows]
-
     def parts() -> Iterator[Part]:
         rows = _json_rows(path, config)
         while some := [row for _, row in islice(rows, AT_ONCE)]:
             yield part_of_rows(some)
 
-    return _Source(path, [], parts, locate)
+    return _Source(path, [], parts, _Walk(lambda: _json_rows(path, config)))
 
 
 def _json_rows(path: str, config: TableConfig) -> Iterator[tuple[int, dict[str, Any]]]:

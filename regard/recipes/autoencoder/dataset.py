@@ -18,13 +18,14 @@ import torch
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch
+from regard.data.dialect import TableConfig
 from regard.data.image_arrays import is_idx_of_images
 from regard.data.image_files import Fit
 from regard.data.point_clouds import READERS
 from regard.data.row_source import RowSource
 from regard.data.scan import once
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
-from regard.data.table_rows import looks_like_table, stream_rows
+from regard.data.tables import is_table, names_of
 from regard.errors import RegardError
 from regard.recipes.images.dataset import Files
 from regard.recipes.images.labelled_images import images_in
@@ -37,7 +38,7 @@ CLOUDS = tuple(suffix for suffix in READERS if suffix != ".csv")  # a .csv in a 
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputsConfig(SplitConfig):
+class InputsConfig(TableConfig, SplitConfig):
     """Which inputs, and how they become numbers."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
@@ -84,8 +85,8 @@ def find_form(path: str | None, image: str = "file") -> Form:
         return "images"
     if place.suffix.lower() == ".npz":
         return "images" if holds_images(place) else "rows"
-    if looks_like_table(path):
-        return "images" if image in stream_rows(path, (image,)).names else "rows"
+    if is_table(path):
+        return "images" if image in names_of(path) else "rows"
     if place.suffix.lower() in READERS:
         raise RegardError(f"{path} is one point cloud; give a folder of them")
     raise RegardError(

@@ -168,7 +168,7 @@ def _of_numbers(config: InputsConfig, kind: str, form: Form) -> Settings:
 
 def _is_binary_table(config: InputsConfig) -> bool:
     try:
-        numbers = read_rows(str(config.path), config.label, config.columns).numbers
+        numbers = read_rows(config).numbers
     except (ValueError, OSError):
         return False
     return bool(np.isin(numbers, (0, 1)).all())

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data.image_files import read
-from regard.data.row_table import read_table
-from regard.data.table_rows import looks_like_table
+from regard.data.tables import is_table, read_table
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
 from regard.recipes.autoencoder.dataset import Form, InputsConfig, InputsInfo
@@ -43,7 +42,7 @@ def given_inputs(inputs: Sequence[str], run: Run) -> Iterator[GivenInput]:
     for given in inputs:
         try:
             if info.form == "rows":
-                yield from _rows(given, info)
+                yield from _rows(given, config, info)
             else:
                 yield GivenInput(read_one(given, config, info), Prediction(input=given))
         except (ValueError, OSError) as error:
@@ -61,13 +60,13 @@ def _images(inputs: Sequence[str], config: InputsConfig, info: InputsInfo) -> It
             yield GivenInput(None, replace(prediction, error=str(error)))
 
 
-def _rows(path: str, info: InputsInfo) -> Iterator[GivenInput]:
-    if not looks_like_table(path):
+def _rows(path: str, config: InputsConfig, info: InputsInfo) -> Iterator[GivenInput]:
+    if not is_table(path):
         raise RegardError(f"{path} is no table; give rows of {', '.join(info.columns[:5])} in a .csv file")
-    table = read_table(path)
+    table = read_table(path, config)
     numbers = standardise(numbers_of(table, info.columns), info)
-    for line, cells, row in zip(table.lines, table.rows, numbers, strict=True):
-        named = {name: plain_cell(cell) for name, cell in zip(table.names, cells, strict=True)}
+    for (line, cells), row in zip(table.records(), numbers, strict=True):
+        named = {name: plain_cell(cell) for name, cell in cells.items()}
         yield GivenInput(row, Prediction(input=f"line {line}", source=path, row=named))
 
 
@@ -99,7 +98,7 @@ def read_one(given: str | bytes, config: InputsConfig, info: InputsInfo) -> Tens
                 f"{given} has points of {cloud.shape[1]} numbers, the model reads {info.shape[1]}"
             )
         return torch.from_numpy(cloud)
-    first = next(_rows(given, info), None)
+    first = next(_rows(given, config, info), None)
     if first is None or first.tokens is None:
         raise RegardError(f"{given} has no rows; give one at least")
     return first.tokens

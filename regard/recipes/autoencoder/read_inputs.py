@@ -79,7 +79,7 @@ def _of_images(images: Images) -> Inputs:
 
 def _read_rows(config: InputsConfig, seed: int) -> Inputs:
     path = str(config.path)
-    rows = read_rows(path, config.label, config.columns)
+    rows = read_rows(config)
     labels, classes = number_labels(rows.labels, len(rows.numbers))
     splits = _complete(rows.splits, config, seed, path, "rows", classes if labels else None, labels)
     learned = rows.numbers[splits == TRAIN]
@@ -216,7 +216,7 @@ def _other_images(config: InputsConfig, info: InputsInfo, cache: Path, note: Not
 
 def _other_rows(config: InputsConfig, info: InputsInfo) -> Inputs:
     columns = None if Path(str(config.path)).suffix.lower() == ".npz" else ",".join(info.columns)
-    rows = read_rows(str(config.path), config.label, columns)
+    rows = read_rows(replace(config, columns=columns))
     if len(rows.columns) != len(info.columns):
         raise RegardError(
             f"{config.path} has {len(rows.columns)} columns of numbers, the model reads {len(info.columns)}"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from regard.data.array import Array
 from regard.data.image_arrays import PAIRS
 from regard.data.labels import sort_labels
-from regard.data.missing import is_missing, missing_cells
-from regard.data.row_table import Table, read_table
 from regard.data.splits import SPLITS, TRAIN
+from regard.data.tables import Table, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
+
+if TYPE_CHECKING:
+    from regard.recipes.autoencoder.dataset import InputsConfig
 
 WAYS = "fill it in, or remove the line"
 SPLIT = "split"  # the column that may say train, validation, test
@@ -31,19 +33,21 @@ class Rows(NamedTuple):
     own_splits: bool  # does the data say which row is in which split?
 
 
-def read_rows(path: str, label: str, columns: str | None) -> Rows:
-    """All rows of a file. columns: those to take, as a,b,c; None: all but the label and the split"""
+def read_rows(config: InputsConfig) -> Rows:
+    """All rows of a file: the columns that the settings name, or all but the label and the split."""
+    path = str(config.path)
     if Path(path).suffix.lower() == ".npz":
         return _of_arrays(path)
-    table = read_table(path)
-    if not table.rows:
+    table = read_table(path, config)
+    if not len(table):
         raise RegardError(f"{path} has no rows; give numbers in each")
-    chosen = choose_columns(table, label, columns)
+    chosen = choose_columns(table, config.label, config.columns)
     labels = None
-    if label in table.names and label not in chosen:
-        labels = table.texts(label, "")
+    if config.label in table.names and config.label not in chosen:
+        table.check_filled([config.label])
+        labels = [str(text) for text in table.texts(config.label)]
     own = SPLIT in table.names and SPLIT not in chosen
-    splits = _splits_of(table) if own else np.zeros(len(table.rows), dtype=np.uint8)
+    splits = _splits_of(table) if own else np.zeros(len(table), dtype=np.uint8)
     return Rows(numbers_of(table, chosen), tuple(chosen), labels, splits, own)
 
 
@@ -53,60 +57,24 @@ def choose_columns(table: Table, label: str, columns: str | None) -> list[str]:
         chosen = [name for name in table.names if name not in (label, SPLIT)]
     else:
         chosen = [name.strip() for name in columns.split(",") if name.strip()]
-        for name in chosen:
-            table.place(name, "name the columns with --data.columns a,b,c")
     if not chosen:
         raise RegardError(f"{table.path} has no columns of numbers, only: {', '.join(table.names)}")
     return chosen
 
 
 def numbers_of(table: Table, chosen: Sequence[str]) -> Array:
-    """The numbers of some columns.   n d"""
-    found = np.empty((len(table.rows), len(chosen)))
-    for i, name in enumerate(chosen):
-        place = table.place(name, "name the columns with --data.columns a,b,c")
-        cells = [row[place] for row in table.rows]
-        try:
-            found[:, i] = cells
-        except (TypeError, ValueError):
-            _refuse_cell(table, name, cells)
-    if not np.isfinite(found).all():
-        row, column = np.argwhere(~np.isfinite(found))[0]
-        cell = table.rows[row][table.names.index(chosen[column])]
-        if is_missing(cell):
-            raise missing_cells(
-                table.path, table.lines[row], chosen[column], int((~np.isfinite(found)).sum()), WAYS
-            )
-        raise RegardError(
-            f"line {table.lines[row]} of {table.path} has {cell} in column '{chosen[column]}', expected a finite "
-            f"number; {WAYS}"
-        )
-    return found
-
-
-def _refuse_cell(table: Table, name: str, cells: Sequence[Any]) -> None:
-    """Raise for the first cell of a column that is no number."""
-    missing = [row for row, cell in enumerate(cells) if is_missing(cell)]
-    for row, cell in enumerate(cells):
-        if is_missing(cell):
-            raise missing_cells(table.path, table.lines[row], name, len(missing), WAYS)
-        try:
-            float(cell)
-        except (TypeError, ValueError) as error:
-            raise RegardError(
-                f"line {table.lines[row]} of {table.path} has {cell!r} in column '{name}', expected a number; "
-                "name the columns of numbers with --data.columns a,b,c"
-            ) from error
+    """The numbers of some columns, none of which is missing.   n d"""
+    return table.finite_numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS)
 
 
 def _splits_of(table: Table) -> Array:
-    found = np.zeros(len(table.rows), dtype=np.uint8)
-    for row, (said, line) in enumerate(zip(table.texts(SPLIT, ""), table.lines, strict=True)):
-        if said.lower() not in SPLITS:
+    found = np.zeros(len(table), dtype=np.uint8)
+    for row, said in enumerate(table.texts(SPLIT)):
+        if (said or "").lower() not in SPLITS:
             raise RegardError(
-                f"line {line} of {table.path} has '{said}' as its split; it is train, validation or test"
+                f"{table.where(row)} has '{said}' as its split; it is train, validation or test"
             )
-        found[row] = SPLITS[said.lower()]
+        found[row] = SPLITS[str(said).lower()]
     return found
 
 

@@ -4,7 +4,7 @@ batches."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -23,7 +23,8 @@ from regard.data.targets import Asks, explain_asks, find_scale
 from regard.errors import RegardError, nearest
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.edge_features import scale_edge_features
-from regard.recipes.graphs.files import Missing, read_graphs, stamp
+from regard.recipes.graphs.edge_list import GraphTables, Missing
+from regard.recipes.graphs.files import read_graphs, stamp
 from regard.recipes.graphs.fill import find_fill
 from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.labels import is_known, targets
@@ -40,7 +41,7 @@ Scale = Literal["auto", "none", "rows", "columns"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphsConfig(SplitConfig):
+class GraphsConfig(GraphTables, SplitConfig):
     """Which graphs to read, their task, and their splits."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "nodes")
@@ -64,8 +65,6 @@ class GraphsConfig(SplitConfig):
     validation: float = 0.1  # share of each class in the validation split, if the data has no split
     # share of each class in the test split, evaluated once, at the end, if the data has no split; None: a tenth
     test: float | None = None
-    # missing features in a table of nodes (empty, NA, N/A, NaN, null, ?): an error, or the median of the column
-    missing: Missing = "refuse"
     neighbours: int = 10  # neighbours drawn for each node and layer, in graphs too large for one batch
 
     def __post_init__(self) -> None:
@@ -110,15 +109,15 @@ def keep_edge_features(parts: Parts, config: GraphsConfig) -> Parts:
 def read_parts(config: GraphsConfig) -> Parts:
     if config.path is None:
         return digits()
-    ways, marked = config.missing, stamp(config.path, config.nodes)
-    found = _read(config.path, config.nodes, config.label, ways, marked)
+    how = GraphTables(**{each.name: getattr(config, each.name) for each in fields(GraphTables)})
+    found = _read(config.path, config.nodes, config.label, how, stamp(config.path, config.nodes))
     return keep_edge_features(found, config)
 
 
 # the task of a graph decides the defaults of its training: the cache reads the graph once for both
 @lru_cache(maxsize=1)
-def _read(path: str, nodes: str | None, label: str, missing: Missing, _: Any) -> Parts:
-    return read_graphs(path, nodes=nodes, label=label, missing=missing)
+def _read(path: str, nodes: str | None, label: str, config: GraphTables, _: Any) -> Parts:
+    return read_graphs(path, nodes=nodes, label=label, config=config)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

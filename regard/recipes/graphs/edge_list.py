@@ -2,99 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from regard import files
 from regard.data.array import Array
-from regard.data.columns import Columns, is_number, read_columns
-from regard.data.missing import is_missing
+from regard.data.dialect import TableConfig
+from regard.data.tables import Table, place_of, read_table
 from regard.errors import RegardError, nearest
 from regard.recipes.graphs.arrays import parts_of_arrays
 from regard.recipes.graphs.labels import has_fraction
 from regard.recipes.graphs.parts import SPLITS, Parts, check_edges, one
 
+Missing = Literal["refuse", "fill"]
+WAYS = "fill them in, or use --data.missing fill (the median of the column)"
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")
 SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation", "test": "test", "": None}
 
 
-def read_edge_list(path: str, nodes: str | None, label: str, ways: str | None) -> Parts:
+@dataclass(frozen=True, kw_only=True)
+class GraphTables(TableConfig):
+    """How the tables of a graph are read."""
+
+    columns: str | None = (
+        None  # tables: the feature columns of nodes and edges, as a,b,c; None: all columns of numbers
+    )
+    # missing features in a table of nodes (empty, NA, N/A, NaN, null, ?): an error, or the median of the column
+    missing: Missing = "refuse"
+
+    def chosen(self) -> list[str] | None:
+        if self.columns is None:
+            return None
+        return [name.strip() for name in self.columns.split(",") if name.strip()]
+
+
+def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables) -> Parts:
     """Two columns of ends, which are names from a table of nodes or numbers from 0; a label column gives
     labels of edges."""
-    table = read_columns(path, header=None)
-    lowered = tuple(name.lower() for name in table.names or ())
-    if table.names is None and table.rows:  # a header above ends that are names too
-        words = [cell.strip().lower() for cell in table.rows[0]]
-        if any(set(pair) <= set(words) for pair in ENDS):
-            table = Columns(
-                path, tuple(cell.strip() for cell in table.rows[0]), table.rows[1:], table.lines[1:]
-            )
-            lowered = tuple(words)
+    if not Path(path).read_bytes().strip():
+        return one(path, np.zeros((2, 0), dtype=np.int64), 0)
+    table = _read_with_header(path, config)
+    lowered = [name.lower() for name in table.names]
+    if len(lowered) < 2:
+        raise RegardError(f"{table.path} has one value in each line; an edge needs two: source and target")
     ends = next(([lowered.index(end) for end in pair] for pair in ENDS if set(pair) <= set(lowered)), [0, 1])
-    if table.rows and len(table.rows[0]) < 2:
-        raise RegardError(
-            f"line {table.lines[0]} of {path} has one value; an edge needs two: source and target"
-        )
-    if table.rows:
-        texts = [table.texts(end) for end in ends]
-    else:
-        texts = [[], []]
-    labels, taken = None, set(ends)
-    if table.names and label in table.names:
-        labels = table.texts(table.names.index(label))
-        taken.add(table.names.index(label))
-    more = _edge_columns(table, taken)
+    source, target = (table.names[end] for end in ends)
+    table.check_filled([source, target], "an edge needs two nodes")
+    texts = [[str(text) for text in table.texts(name)] for name in (source, target)]
+    labels = [text or "" for text in table.texts(label)] if label in table.names else None
+    taken = {source, target, *([label] if labels is not None else [])}
+    chosen, notes = choose_features(table, taken, config, "edges")
+    more: dict[str, Any] = {"edge_x": None}
+    if chosen and len(table):
+        advice = "give --data.columns with columns of numbers"
+        more["edge_x"] = table.finite_numbers(chosen, advice, "fill them in").astype(np.float32)
+    notes = (*table.notes, *notes)
     if nodes is None:
+        check_columns(config, [(table, taken)])
         edges, names = _numbered(texts, table)
         if names is not None:
             count = len(names)
         else:
             count = int(edges.max(initial=-1)) + 1
-        return one(path, edges, count, names=names, edge_labels=labels, **more)
+        return one(path, edges, count, names=names, edge_labels=labels, notes=notes, **more)
     if Path(nodes).suffix == ".npz":
         held = parts_of_arrays({"edges": np.zeros((2, 0), dtype=np.int64)} | files.read_arrays(nodes), nodes)
         known: dict[str, Any] = {"x": held.x, "node_labels": held.node_labels, "split": held.split}
         edges, count = _named(texts, None, held.nodes, table, nodes), held.nodes
     else:
-        rows = read_columns(nodes, header=True)
-        known = _of_node_table(rows, label, ways, elsewhere=labels is not None)
+        rows = read_table(nodes, config, least=2)
+        known = _of_node_table(rows, label, config, elsewhere=labels is not None)
+        check_columns(config, [(table, taken), (rows, set())])
+        notes = (*notes, *rows.notes, *known.pop("notes"))
         edges, count = _named(texts, known["names"], len(rows), table, nodes), len(rows)
-    return one(path, edges, count, edge_labels=labels, **known, **more)
+    return one(path, edges, count, edge_labels=labels, notes=notes, **known, **more)
 
 
-def _edge_columns(table: Columns, taken: set[int]) -> dict[str, Any]:
-    """Columns of numbers beside the ends are features of edges; columns of text are left out, and named."""
-    others = [i for i in range(len(table.names or ())) if i not in taken]
-    numbers = [i for i in others if all(map(is_number, table.texts(i)))]
-    words = [str(table.names[i]) for i in others if i not in numbers and table.names is not None]
-    notes: tuple[str, ...] = ()
-    if words and table.rows:
-        notes = (
-            f"left out of the edges: {', '.join(words)}, which holds text; features of edges are numbers, such as "
-            "a column of 0 and 1 for each kind",
+def _read_with_header(path: str, config: GraphTables) -> Table:
+    """The table of edges. Its first line holds names if numbers are below them, or if they are those of ends; a graph of
+    named nodes may have no header."""
+    table = read_table(path, config, least=2)
+    if config.header is not None or {name.lower() for name in table.names} & {
+        name for pair in ENDS for name in pair
+    }:
+        return table
+    numbers = all(name.isdecimal() for name in table.names)
+    if numbers or not any(kind.word in ("number", "id") for kind in table.kinds.values()):
+        return read_table(path, replace(config, header=False), least=2)
+    return table
+
+
+def choose_features(
+    table: Table, taken: Iterable[str], config: GraphTables, what: str
+) -> tuple[list[str], tuple[str, ...]]:
+    """The columns that are features: those that are asked for, or all columns of numbers; the others are named in a note."""
+    free = [name for name in table.names if name not in set(taken)]
+    asked = config.chosen()
+    if asked is not None:
+        return [name for name in asked if name in free], ()
+    chosen = [name for name in free if not table.problem(name) or table.kinds[name].spoiled]
+    others = [f"{name}, which {table.problem(name)}" for name in free if name not in chosen]
+    if not others:
+        return chosen, ()
+    return chosen, (
+        f"left out of the {what}: {'; '.join(others)}; features are numbers, such as a column of 0 and 1 for each kind",
+    )
+
+
+def check_columns(config: GraphTables, tables: Sequence[tuple[Table, set[str]]]) -> None:
+    """Raise if --data.columns names a column that no table has."""
+    known = [name for table, taken in tables for name in table.names if name not in taken]
+    for name in config.chosen() or ():
+        place_of(
+            name,
+            known,
+            " and ".join(table.path for table, _ in tables),
+            "--data.columns names columns of features",
         )
-    return {"edge_x": table.numbers(numbers) if numbers and table.rows else None, "notes": notes}
 
 
-def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, list[str] | None]:
+def _numbered(texts: Sequence[Sequence[str]], table: Table) -> tuple[Array, list[str] | None]:
     """Ends without a table of nodes: whole numbers from 0 are numbers of nodes, anything else is a name."""
     every = [*texts[0], *texts[1]]
     if all(text.isascii() and text.isdigit() for text in every):
         return np.array(texts, dtype=np.int64).reshape(2, -1), None
     for side in texts:
-        if "" in side:
-            raise RegardError(
-                f"line {table.lines[side.index('')]} of {table.path} has an empty end; an edge needs two "
-                "nodes"
-            )
-    for side in texts:
         if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
             raise RegardError(
-                f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the "
+                f"{table.where(number)} has {side[number]}, which is neither the "
                 "number nor the name of a node; if these are points of a set, use regard train sets"
             )
     names = sorted(set(every))
@@ -103,7 +143,7 @@ def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, li
 
 
 def _named(
-    texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Columns, nodes: str
+    texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Table, nodes: str
 ) -> Array:
     """Ends as numbers of known nodes, which are those of the table `nodes`."""
     if names is None:
@@ -114,77 +154,83 @@ def _named(
                 (i, s) for s in texts for i, text in enumerate(s) if not text.removeprefix("-").isdigit()
             )
             raise RegardError(
-                f"line {table.lines[number]} of {table.path} has the end '{side[number]}', but nodes "
+                f"{table.where(number)} has the end '{side[number]}', but nodes "
                 f"without a column id are numbers, 0 … {count - 1}"
             ) from None
-        check_edges(edges, count, table.path, table.lines)
+        check_edges(edges, count, table)
         return edges
     place = {name: i for i, name in enumerate(names)}
     for number, (source, target) in enumerate(zip(*texts, strict=True)):
         for end in (source, target):
             if end not in place:
                 raise RegardError(
-                    f"line {table.lines[number]} of {table.path} has the end '{end}', but there is no "
+                    f"{table.where(number)} has the end '{end}', but there is no "
                     f"node of this name in {nodes}; it has {len(names)}, such as '{names[0]}'"
                 )
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1)
 
 
-def _of_node_table(table: Columns, label: str, ways: str | None, *, elsewhere: bool) -> dict[str, Any]:
+def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: bool) -> dict[str, Any]:
     """Optional columns id, label and split; all others are features. elsewhere: are the labels in another
     table?"""
-    names = [name.lower() for name in table.names or ()]
-    if not table.rows:
+    lowered = {name.lower(): name for name in reversed(table.names)}
+    if not len(table):
         raise RegardError(f"{table.path} has no nodes; give one row for each")
-    at_id = next((names.index(each) for each in IDS if each in names), None)
-    if table.names and label in table.names:
-        at_label = table.names.index(label)
-    else:
-        at_label = None
-    at_split = names.index("split") if "split" in names else None
-    features = [i for i in range(len(names)) if i not in (at_id, at_label, at_split)]
-    ids = None if at_id is None else table.texts(at_id)
-    if ids is not None and len(set(ids)) < len(ids):
-        twice = next(i for i, name in enumerate(ids) if name in ids[:i])
-        raise RegardError(
-            f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; give each "
-            "node its own id"
-        )
+    at_id = next((lowered[each] for each in IDS if each in lowered), None)
+    at_label = label if label in table.names else None
+    at_split = lowered.get("split")
+    ids = None
+    if at_id is not None:
+        ids = [text or "" for text in table.texts(at_id)]
+        if len(set(ids)) < len(ids):
+            seen: set[str] = set()
+            twice = next(row for row, name in enumerate(ids) if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise RegardError(
+                f"{table.where(twice)} is a second node called '{ids[twice]}'; give each node its own id"
+            )
     split: dict[str, Array] = {}
     if at_split is not None:
-        words = [word.lower() for word in table.texts(at_split)]
+        words = [(word or "").lower() for word in table.texts(at_split)]
         for row, word in enumerate(words):
             if word not in SPLIT_WORDS:
                 raise RegardError(
-                    f"line {table.lines[row]} of {table.path} has the split '{word}'; "
-                    "expected train, validation, test or an empty cell"
+                    f"{table.where(row)} has the split '{word}'; expected train, validation, test or an empty cell"
                 )
         split = {each: np.flatnonzero([SPLIT_WORDS[word] == each for word in words]) for each in SPLITS}
-    if at_label is None and not elsewhere:
-        _check_features(table, features, label)
+    taken = {name for name in (at_id, at_label, at_split) if name is not None}
+    features, notes = choose_features(table, taken, config, "nodes")
+    if at_label is None and not elsewhere and config.columns is None:
+        _check_features(table, [name for name in table.names if name not in taken], label)
+    x = None
+    if features:
+        advice = "give --data.columns with columns of numbers"
+        if config.missing == "fill":
+            x = table.numbers(features, advice)
+        else:
+            x = table.finite_numbers(features, advice, WAYS)
+        x = x.astype(np.float32)
     return {
-        "x": table.numbers(features, ways=ways) if features else None,
-        "columns": tuple((table.names or ())[i] for i in features),
+        "x": x,
+        "columns": tuple(features),
         "names": ids,
-        "node_labels": None if at_label is None else table.texts(at_label),
+        "node_labels": None if at_label is None else [text or "" for text in table.texts(at_label)],
         "split": split,
+        "notes": notes,
     }
 
 
-def _check_features(table: Columns, features: Sequence[int], label: str) -> None:
+def _check_features(table: Table, features: Sequence[str], label: str) -> None:
     """Raise if a feature is text, and so may be the label under another name."""
-    names = table.names or ()
-    words = {i: next((cell for cell in table.texts(i) if _is_word(cell)), None) for i in features}
-    text = [names[i] for i in features if words[i] is not None]
+    text = [
+        name
+        for name in features
+        if table.kinds[name].word in ("text", "flag") and not table.kinds[name].spoiled
+    ]
     if not text:
         return
     near = nearest(label, text) or text[0]
-    cell = next(word for i, word in words.items() if names[i] == text[0])
     raise RegardError(
-        f"{table.path} has no column '{label}' for the labels, it has: {', '.join(names)}; and '{text[0]}' is no "
-        f"feature, because it holds text such as '{cell}'; if it is the label, give --data.label {near}"
+        f"{table.path} has no column '{label}' for the labels, it has: {', '.join(table.names)}; and '{text[0]}' is no "
+        f"feature, because it {table.problem(text[0]) or 'holds yes and no'}; if it is the label, give --data.label {near}, "
+        "and if there are no labels, --data.columns with the columns of numbers"
     )
-
-
-def _is_word(cell: str) -> bool:
-    return not is_missing(cell) and not is_number(cell)

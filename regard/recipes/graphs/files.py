@@ -6,46 +6,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from regard import files
-from regard.data.columns import read_columns
+from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.recipes.graphs.arrays import parts_of_arrays
-from regard.recipes.graphs.edge_list import read_edge_list
+from regard.recipes.graphs.edge_list import GraphTables, read_edge_list
 from regard.recipes.graphs.parts import Parts, side_by_side
 from regard.recipes.graphs.tu import read_tu
 
-Missing = Literal["refuse", "fill"]
-WAYS: dict[Missing, str | None] = {
-    "refuse": "fill it in, or use --data.missing fill (the median of the column)",
-    "fill": None,
-}
 KNOWN = (
     "an edge list (.csv, .tsv, .txt), a .npz, or a folder (edges.csv and nodes.csv, edge lists, or TU files)"
 )
 
 
 def read_graphs(
-    path: str, *, nodes: str | None = None, label: str = "label", missing: Missing = "refuse"
+    path: str, *, nodes: str | None = None, label: str = "label", config: GraphTables | None = None
 ) -> Parts:
-    """Read the graphs at a path, in any format of this module. missing: what to do about features of nodes that
-    are missing in a table; to fill: they are NaN"""
+    """Read the graphs at a path, in any format of this module. config: how tables are read; missing features that are to
+    be filled are NaN"""
     with files.readable_as(path, "a graph"):
-        return _read(path, nodes, label, WAYS[missing])
+        return _read(path, nodes, label, config or GraphTables())
 
 
-def _read(path: str, nodes: str | None, label: str, ways: str | None) -> Parts:
+def _read(path: str, nodes: str | None, label: str, config: GraphTables) -> Parts:
     where = Path(path)
     if where.is_dir():
-        return _of_folder(where, nodes, label, ways)
+        return _of_folder(where, nodes, label, config)
     if not where.exists():
         raise RegardError(f"there is no file or folder {path}; give {KNOWN}")
     if where.suffix == ".npz":
         return parts_of_arrays(files.read_arrays(path), path)
     if where.suffix.lower() not in (".csv", ".tsv", ".txt", ".edges"):
         raise RegardError(f"{path} is not a graph; give {KNOWN}")
-    return read_edge_list(path, nodes or find_node_table(where), label, ways)
+    return read_edge_list(path, nodes or find_node_table(where), label, config)
 
 
 def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
@@ -72,7 +66,7 @@ def find_node_table(file: Path) -> str | None:
 # ── folders
 
 
-def _of_folder(folder: Path, nodes: str | None, label: str, ways: str | None) -> Parts:
+def _of_folder(folder: Path, nodes: str | None, label: str, config: GraphTables) -> Parts:
     edges = next(
         (folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None
     )
@@ -81,15 +75,15 @@ def _of_folder(folder: Path, nodes: str | None, label: str, ways: str | None) ->
             (folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()),
             None,
         )
-        parts = read_edge_list(str(edges), nodes or (None if table is None else str(table)), label, ways)
+        parts = read_edge_list(str(edges), nodes or (None if table is None else str(table)), label, config)
         return replace(parts, what=str(folder))
     indicators = sorted(folder.glob("*_graph_indicator.txt"))
     if indicators:
-        return read_tu(folder, indicators[0].name.removesuffix("_graph_indicator.txt"), ways)
-    return _of_edge_lists(folder, label, ways)
+        return read_tu(folder, indicators[0].name.removesuffix("_graph_indicator.txt"), config)
+    return _of_edge_lists(folder, label, config)
 
 
-def _of_edge_lists(folder: Path, label: str, ways: str | None) -> Parts:
+def _of_edge_lists(folder: Path, label: str, config: GraphTables) -> Parts:
     """One graph per file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one
     folder per class."""
     found = [
@@ -100,27 +94,28 @@ def _of_edge_lists(folder: Path, label: str, ways: str | None) -> Parts:
     found = [f for f in found if f.name not in ("labels.csv", "README.txt") and not f.stem.endswith(".nodes")]
     if not found:
         raise RegardError(f"{folder} holds no edge lists; give {KNOWN}")
-    graphs = [read_edge_list(str(file), find_node_table(file), label, ways) for file in found]
+    graphs = [read_edge_list(str(file), find_node_table(file), label, config) for file in found]
     names = [str(file.relative_to(folder).with_suffix("")) for file in found]
-    labels = _labels_of(folder, names, label)
+    labels = _labels_of(folder, names, label, config)
     return side_by_side(str(folder), graphs, graph_names=names, graph_labels=labels)
 
 
-def _labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | None:
+def _labels_of(folder: Path, names: Sequence[str], label: str, config: GraphTables) -> list[str] | None:
     """From labels.csv (graph, label), or from the folder that each file lies in."""
     path = folder / "labels.csv"
     if not path.exists():
         if all("/" in name for name in names):
             return [name.split("/")[0] for name in names]
         return None
-    table = read_columns(str(path), header=True)
-    at = table.place(label, "choose the column with --data.label")
+    table = read_table(path, config, least=2)
+    table.place(label, "choose the column with --data.label")
+    others = [name for name in table.names if name != label]
     graphs = [
-        Path(each).with_suffix("").as_posix() if Path(each).suffix else each
-        for each in table.texts(0 if at else 1)
+        Path(each or "").with_suffix("").as_posix() if Path(each or "").suffix else each or ""
+        for each in table.texts(others[0])
     ]
-    known = dict(zip(graphs, table.texts(at), strict=True))
-    for line, graph in zip(table.lines, graphs, strict=True):
+    known = {graph: word or "" for graph, word in zip(graphs, table.texts(label), strict=True)}
+    for row, graph in enumerate(graphs):
         if graph not in set(names):
-            raise RegardError(f"line {line} of {path} has the graph '{graph}', but {folder} has no such file")
+            raise RegardError(f"{table.where(row)} has the graph '{graph}', but {folder} has no such file")
     return [known.get(name, "") for name in names]

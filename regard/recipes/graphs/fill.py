@@ -6,7 +6,7 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.errors import RegardError
-from regard.recipes.graphs.files import Missing
+from regard.recipes.graphs.edge_list import Missing
 from regard.recipes.graphs.info import Scaling
 from regard.recipes.graphs.parts import Parts
 

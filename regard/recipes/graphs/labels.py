@@ -10,7 +10,7 @@ import numpy as np
 from regard.data.array import Array
 from regard.data.batch import IGNORE
 from regard.data.labels import sort_labels
-from regard.data.missing import is_missing
+from regard.data.tables import is_missing
 from regard.data.targets import Asks, infer_asks
 from regard.errors import RegardError
 
@@ -23,8 +23,8 @@ def targets(labels: list[Any], asks: Asks, what: str) -> tuple[tuple[str, ...] |
         raise RegardError(f"{what} has no known labels; give some to train on")
     some = [label for label, there in zip(labels, known, strict=True) if there]
     if infer_asks(some, asks) == "numbers":
-        if not all(map(_is_number, some)):
-            odd = next(label for label in some if not _is_number(label))
+        if not all(map(is_number, some)):
+            odd = next(label for label in some if not is_number(label))
             raise RegardError(f"{what} has the label '{odd}', which is not a number; use --data.asks classes")
         found = np.array(
             [float(label) if there else math.nan for label, there in zip(labels, known, strict=True)]
@@ -52,7 +52,7 @@ def text_of(label: Any) -> str:
     return str(label).strip()
 
 
-def _is_number(label: Any) -> bool:
+def is_number(label: Any) -> bool:
     try:
         return math.isfinite(float(label))
     except (TypeError, ValueError):
@@ -60,4 +60,4 @@ def _is_number(label: Any) -> bool:
 
 
 def has_fraction(label: Any) -> bool:
-    return _is_number(label) and not float(label).is_integer()
+    return is_number(label) and not float(label).is_integer()

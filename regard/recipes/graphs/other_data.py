@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from regard.data.batch import IGNORE
-from regard.data.columns import is_number
 from regard.errors import RegardError
 from regard.recipes.graphs.dataset import (
     Graphs,
@@ -22,7 +21,7 @@ from regard.recipes.graphs.dataset import (
 )
 from regard.recipes.graphs.edge_features import match_edge_features
 from regard.recipes.graphs.info import GraphsInfo
-from regard.recipes.graphs.labels import is_known, targets, text_of
+from regard.recipes.graphs.labels import is_known, is_number, targets, text_of
 from regard.runs.run import Run
 
 
@@ -78,7 +77,7 @@ def _target(labels: list[Any], info: GraphsInfo, what: str) -> Any:
     """Labels as targets of the model: indices of its classes, or standardised numbers."""
     if info.labels is None:
         for label in labels:
-            if is_known(label) and not is_number(str(label)):
+            if is_known(label) and not is_number(label):
                 raise RegardError(
                     f"{what} has the label '{label}', but the model predicts numbers; correct it, or name another "
                     "column with --data.label"

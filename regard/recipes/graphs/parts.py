@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.tables import Table
 from regard.errors import RegardError
 
 MOST = 10**8  # nodes, or graphs, that are read into memory
@@ -152,15 +153,12 @@ def check_edge_x(x: Any, edges: Array, what: str) -> Array:
     return x.astype(np.float32)
 
 
-def check_edges(edges: Array, nodes: int, what: str, lines: Sequence[int] | None = None) -> None:
-    """Raise if an end of an edge is not a node. The error names the edge, or its line in a file."""
+def check_edges(edges: Array, nodes: int, what: str | Table) -> None:
+    """Raise if an end of an edge is not a node. The error names the edge, or its line in a table."""
     wrong = np.argwhere((edges < 0) | (edges >= nodes))
     if len(wrong):
         end, number = wrong[np.argmin(wrong[:, 1])]
-        if lines is None:
-            where = f"edge {number} of {what}"
-        else:
-            where = f"line {lines[number]} of {what}"
+        where = f"edge {number} of {what}" if isinstance(what, str) else what.where(int(number))
         there = f"0 … {nodes - 1}" if nodes else "none"
         raise RegardError(
             f"{where} has the {('source', 'target')[end]} {edges[end, number]}, but the nodes are {there}"

@@ -12,16 +12,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.tables import Table
 from regard.errors import RegardError
 
 YEAR_MONTH = re.compile(r"^(\d{4})-(\d{1,2})$")
 QUARTER = re.compile(r"^(\d{4})[- ]?[Qq]([1-4])$")
-DIGITS = re.compile(r"^(1[6-9]|20|21)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")  # 19580329
 NEARLY = 1e-3  # of a step: what counts as equal
 DAY, HOUR, MINUTE = 86_400.0, 3_600.0, 60.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,70 +83,40 @@ class Clock:
         return None
 
 
-def read_moments(cells: Sequence[Any], path: str, lines: Sequence[int], column: str) -> tuple[Array, bool]:
-    """The times of a column as numbers, or dates as seconds since 1970; and whether they are dates.
-    Raises for the first cell that is neither."""
-    texts = [cell if isinstance(cell, datetime | date) else str(cell).strip() for cell in cells]
-    if all(isinstance(text, str) and DIGITS.match(text) for text in texts):
-        texts = [f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts]  # type: ignore[index]
-    numbers = _as_numbers(texts)
-    if numbers is not None:
-        return numbers, False
-    found: list[datetime] = []
-    for text, line in zip(texts, lines, strict=True):
-        moment = _as_moment(text)
-        if moment is None:
-            raise RegardError(
-                f"line {line} of {path} has '{text}' in column '{column}', expected a time: a number, or a date such "
-                "as 2024-03-31, 2024-03-31T18:00 or 2024-03"
-            )
-        found.append(moment)
-    aware = [moment.tzinfo is not None for moment in found]
-    if any(aware) and not all(aware):
-        line = lines[aware.index(aware[0] is False)]
+def read_moments(table: Table, column: str) -> tuple[Array, bool, bool]:
+    """The times of a column as numbers, or dates as seconds since 1970; whether they are dates, and whether they had an
+    offset from UTC. Raises for the first cell that is neither."""
+    kind = table.kinds[column]
+    if kind.pattern or kind.word == "date":
+        moments, zone = table.times(column)
+        return moments.cast("int64").to_numpy() / 1e6, True, zone
+    if kind.word in ("number", "id"):
+        return table.numbers([column])[:, 0], False, False
+    days = [_month(text or "") for text in table.texts(column)]
+    wrong = next((row for row, day in enumerate(days) if day is None), None)
+    if wrong is not None:
         raise RegardError(
-            f"line {line} of {path} has a time with an offset from UTC in column '{column}' where others have none, or "
-            "the other way round; write all of them in one way"
+            f"{table.where(wrong)} has '{table.cells(column)[wrong]}' in column '{column}', expected a time: a number, or a "
+            f"date such as 2024-03-31, 2024-03-31T18:00 or 2024-03; the column {kind.doubt}"
         )
-    seconds = [
-        ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH).total_seconds()
-        for moment in found
-    ]
-    return np.array(seconds, dtype=np.float64), True
+    return np.array(days, dtype="datetime64[s]").astype(np.float64), True, False
 
 
-def looks_like_moments(cells: Sequence[Any]) -> bool:
-    """Are these all dates, and no plain numbers?"""
-    return bool(cells) and all(
-        _as_moment(cell if isinstance(cell, datetime | date) else str(cell).strip()) for cell in cells
-    )
+def are_moments(table: Table, column: str) -> bool:
+    """Are the cells of a column all dates, and no plain numbers?"""
+    if table.kinds[column].word == "date":
+        return True
+    texts = table.texts(column)[:20] if table.kinds[column].word == "text" else []
+    return bool(texts) and all(_month(text or "") for text in texts)
 
 
-def _as_numbers(texts: Sequence[Any]) -> Array | None:
-    try:
-        found = np.array([float(text) for text in texts])
-    except (TypeError, ValueError):
-        return None
-    if np.isfinite(found).all():
-        return found
-    return None
-
-
-def _as_moment(text: Any) -> datetime | None:
-    if isinstance(text, datetime):
-        return text
-    if isinstance(text, date):
-        return datetime(text.year, text.month, text.day)
+def _month(text: str) -> str | None:
+    """The first day of 2024-03 or 2024Q1."""
     if match := YEAR_MONTH.match(text):
-        text = f"{match[1]}-{int(match[2]):02d}-01"
-    elif match := QUARTER.match(text):
-        text = f"{match[1]}-{3 * int(match[2]) - 2:02d}-01"
-    if text.replace(".", "").isdigit():
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
+        return f"{match[1]}-{int(match[2]):02d}-01" if 1 <= int(match[2]) <= 12 else None
+    if match := QUARTER.match(text):
+        return f"{match[1]}-{3 * int(match[2]) - 2:02d}-01"
+    return None
 
 
 def make_clock(series: Sequence[Array], *, dates: bool, zone: bool = False) -> tuple[Clock, list[Array]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from regard.config import check_positive, check_sizes
+from regard.data.dialect import TableConfig
 from regard.data.splits import SplitConfig, check_splits
 from regard.errors import RegardError
 from regard.recipes.series.clock import Clock
@@ -14,7 +15,7 @@ DEFAULT = "hours"  # the made series
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeriesDataConfig(SplitConfig):
+class SeriesDataConfig(TableConfig, SplitConfig):
     """Which series, and what is asked of them. Forecasts and gaps hold out the last part of each series in time,
     classes hold out whole series."""
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from regard.data.chat_template import check_messages
-from regard.data.table_rows import JSON_LINES, stream_rows
+from regard.data.tables import JSON_LINES, names_of, open_table
 from regard.data.text_files import find
 from regard.data.tokenizer import half_a_character
 from regard.errors import RegardError
@@ -30,7 +30,7 @@ def looks_like_chats(path: str | None) -> bool:
         return False
     with suppress(ValueError, OSError):
         (file, *others) = find(path)
-        names = set(stream_rows(file.path).names)
+        names = set(names_of(file.path))
         return not others and not names >= LABELLED and (MESSAGES in names or names >= {PROMPT, ANSWER})
     return False
 
@@ -41,7 +41,7 @@ def read_chats(path: str) -> list[Chat]:
     if others or not file.path.lower().endswith(JSON_LINES):
         raise RegardError(f"conversations are one file that ends in {' or '.join(JSON_LINES)}, got {path}")
     chats = []
-    for line, row in stream_rows(file.path).rows:
+    for line, row in open_table(file.path).records():
         try:
             chats.append(Chat(line, _read_messages(row)))
         except RegardError as error:
@@ -53,7 +53,7 @@ def read_chats(path: str) -> list[Chat]:
 
 def _read_messages(row: Mapping[str, Any]) -> list[dict[str, str]]:
     """The messages of a row; there is an answer among them, and something before it."""
-    if MESSAGES in row:
+    if row.get(MESSAGES) is not None:
         messages = row[MESSAGES]
         if not isinstance(messages, list):
             raise RegardError(f"'{MESSAGES}' must be a list, got {str(messages)[:40]!r}")

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.batch import pad_rows
-from regard.data.table_rows import looks_like_table, place_of, stream_rows
+from regard.data.tables import is_table, open_table
 from regard.errors import RegardError
 from regard.nn.pool import MeanPool
 from regard.recipes.text.given_text import is_given_file, read_given_text
@@ -65,10 +65,10 @@ def _pooled(model: Any, tokens: Tensor, real: Tensor | None) -> Tensor:
 
 
 def _texts_of(given: str, column: str) -> list[str]:
-    if is_given_file(given) and looks_like_table(given):
-        table = stream_rows(given, (column,))
-        place_of(column, table.names, given, "name the column of texts with --data.text", ())
-        return [str(cells.get(column) or "") for _, cells in table.rows]
+    if is_given_file(given) and is_table(given):
+        table = open_table(given)
+        table.place(column, "name the column of texts with --data.text")
+        return [text or "" for part in table.batches() for text in part.texts(column)]
     text, kind = read_given_text(given)
     if kind == "text":
         return [text]

@@ -14,6 +14,7 @@ import torch
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
+from regard.data.dialect import TableConfig
 from regard.data.learn_tokenizer import learn
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
@@ -34,7 +35,7 @@ LONGEST_MEAN_WORD = 12.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledConfig(SplitConfig):
+class LabelledConfig(TableConfig, SplitConfig):
     """Which table to read, and how to split its texts into tokens."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")

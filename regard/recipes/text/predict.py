@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.batch import Batch, pad_rows
-from regard.data.missing import is_empty, is_missing
-from regard.data.table_rows import looks_like_table, place_of, stream_rows
+from regard.data.tables import OpenTable, is_empty, is_missing, is_table, open_table
 from regard.data.targets import read_numbers
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
@@ -50,7 +49,7 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     reader = _Reader(data, info, tokenizer, answer, has_bag(run.config))
     for given in inputs:
         try:
-            if is_given_file(given) and looks_like_table(given):
+            if is_given_file(given) and is_table(given):
                 yield from reader.predict_table(model, given)
             else:
                 yield reader.predict_text(model, given)
@@ -98,11 +97,12 @@ class _Reader:
 
     def predict_table(self, model: nn.Module, path: str) -> Iterator[Prediction]:
         """Of each row of a table, in order. What is wrong with the table is said before the first answer."""
-        count = sum(1 for _ in self._open(path).rows)
+        table = self._open(path)
+        count = table.count
         if not count:
             raise RegardError(f"{path} has no rows; give one for each text")
         cut = done = 0
-        rows = (self._read_row(path, line, cells) for line, cells in self._open(path).rows)
+        rows = (self._read_row(path, line, cells) for line, cells in table.records())
         while some := list(islice(rows, IN_ORDER)):
             cut += sum(each.ids is not None and len(each.ids) > self.data.context for each in some)
             done += len(some)
@@ -112,10 +112,10 @@ class _Reader:
                 found[-1] = replace(found[-1], notes=(f"{what} that the model reads from the first on",))
             yield from found
 
-    def _open(self, path: str) -> Any:
-        table = stream_rows(path, (self.data.text,))
+    def _open(self, path: str) -> OpenTable:
+        table = open_table(path, self.data)
         advice = "the model was trained on this column; rename yours, or name it with --data.text"
-        place_of(self.data.text, table.names, path, advice, (self.data.label,))
+        table.place(self.data.text, advice, (self.data.label,))
         return table
 
     def _read_row(self, path: str, line: int, cells: dict[str, Any]) -> _Given:

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
+from regard.data.dialect import TableConfig
 from regard.data.progress import Note
 from regard.data.splits import (
     TEST,
@@ -40,7 +41,7 @@ BUILT_IN = "dates"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig(SplitConfig):
+class PairsConfig(TableConfig, SplitConfig):
     """Which pairs to read, and how to split them into tokens and batches."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "beside")
@@ -163,7 +164,7 @@ def _read(config: PairsConfig, seed: int) -> Pairs:
         held = (config.validation, share_of_test(config, config.pairs))
         return MADE[config.made](config.pairs, held, seed)
     assert config.path is not None
-    return read_pairs(config.path, config.beside, config.source, config.target)
+    return read_pairs(config.path, config.beside, config.source, config.target, config)
 
 
 def _split(found: Pairs, config: PairsConfig, seed: int) -> Array:

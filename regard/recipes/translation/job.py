@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.data.array import Array
 from regard.data.splits import SPLITS, TEST, VALIDATION
-from regard.data.table_rows import looks_like_table, stream_rows
+from regard.data.tables import is_table, names_of
 from regard.errors import RegardError
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.evaluation import Evaluation
@@ -111,9 +111,9 @@ def other_corpus(run: Run, path: str) -> Corpus:
 
 def _has_other_names(path: str, source: str, target: str) -> bool:
     """Is this a table without these two columns? Or a folder or file, for a run of made pairs?"""
-    if not (looks_like_table(path) and os.path.isfile(path)):
+    if not (is_table(path) and os.path.isfile(path)):
         return (source, target) == ("source", "target")
-    return not {source, target} <= set(stream_rows(path, (source, target)).names)
+    return not {source, target} <= set(names_of(path))
 
 
 def split_of(run: Run, corpus: Corpus, name: str) -> tuple[Translate, Split]:

@@ -9,16 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from regard.data.missing import is_empty, is_missing
-from regard.data.packed_lines import unpack_lines
-from regard.data.table_rows import looks_like_table, stream_rows
+from regard.data.tables import is_empty, is_missing, is_table, open_table, unpack_lines
 from regard.errors import RegardError
 from regard.files import PathLike, write_stream
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.answers import plain_cell
 from regard.recipes.prediction import Prediction
 from regard.recipes.text.given_text import is_given_file, read_given_text
-from regard.recipes.translation.dataset import PairsInfo
+from regard.recipes.translation.dataset import PairsConfig, PairsInfo
 from regard.recipes.translation.pairs import join_words
 from regard.recipes.translation.prediction import Translation
 from regard.recipes.translation.read_pairs import flatten_row, source_column
@@ -84,7 +82,7 @@ class _Translator:
                     "the text is empty, so there is nothing to translate; give a text or a file"
                 )
             return iter([self._given(text, given)])
-        if looks_like_table(given):
+        if is_table(given):
             return self._read_table(run, given)
         return self._read_file(given)
 
@@ -128,8 +126,8 @@ class _Translator:
     def _read_table(self, run: Run, path: str) -> Iterator[_Given]:
         data = run.config.data or {}
         source, target = (str(data.get(name) or getattr(self.info, name)) for name in ("source", "target"))
-        table = stream_rows(path, (source,))
-        for number, (line, cells) in enumerate(table.rows):
+        table = open_table(path, run.section(PairsConfig, "data"))
+        for number, (line, cells) in enumerate(table.records()):
             row = flatten_row(cells)
             if not number:
                 source = source_column(path, list(row), source, target)

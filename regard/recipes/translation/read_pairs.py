@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.data.missing import is_empty
-from regard.data.packed_lines import unpack_lines, without_packed
+from regard.data.dialect import DEFAULTS, TableConfig
 from regard.data.splits import SPLITS
-from regard.data.table_rows import looks_like_table, place_of, stream_rows
+from regard.data.tables import is_empty, is_table, open_table, place_of, unpack_lines, without_packed
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.translation.pairs import Pair, Pairs, join_words
@@ -30,7 +29,9 @@ GIVE = (
 )
 
 
-def read_pairs(path: str, beside: str | None, source: str | None, target: str | None) -> Pairs:
+def read_pairs(
+    path: str, beside: str | None, source: str | None, target: str | None, config: TableConfig = DEFAULTS
+) -> Pairs:
     """Pairs by the path of a table, of a folder, or of a file with another beside it.
 
     source, target: names of columns of a table, or languages of files in a folder; None: guess
@@ -43,10 +44,10 @@ def read_pairs(path: str, beside: str | None, source: str | None, target: str | 
             names = (source or "source", target or "target")
         return Pairs(name=path, pairs=_read_beside(path, beside), source=names[0], target=names[1])
     if os.path.isdir(path):
-        return _read_folder(path, source, target)
+        return _read_folder(path, source, target, config)
     _check_there(path, "--data")
-    if looks_like_table(path):
-        return read_table(path, source, target)
+    if is_table(path):
+        return read_table(path, source, target, config)
     raise RegardError(
         f"{path} is one side of the pairs; give the other with --data.beside FILE, line by line the translation "
         "of the first"
@@ -61,10 +62,10 @@ def _check_there(path: str, option: str) -> None:
 # ── tables
 
 
-def read_table(path: str, source: str | None, target: str | None) -> Pairs:
+def read_table(path: str, source: str | None, target: str | None, config: TableConfig) -> Pairs:
     """Two columns of a table."""
-    table = stream_rows(path, [name for name in (source, target) if name is not None])
-    rows = [(line, flatten_row(cells)) for line, cells in table.rows]
+    table = open_table(path, config, least=2)
+    rows = [(line, flatten_row(cells)) for line, cells in table.records()]
     names = table.names
     if names.count(NESTED) == 1 and rows and NESTED not in rows[0][1]:
         names = list(rows[0][1])
@@ -72,7 +73,7 @@ def read_table(path: str, source: str | None, target: str | None) -> Pairs:
     pairs = [Pair(_text(cells.get(columns[0])), _text(cells.get(columns[1])), line) for line, cells in rows]
     if not pairs:
         raise RegardError(f"{path} has no rows; give one for each pair")
-    return Pairs(name=path, pairs=pairs, source=columns[0], target=columns[1])
+    return Pairs(name=path, pairs=pairs, source=columns[0], target=columns[1], notes=table.notes)
 
 
 def source_column(path: str, names: Sequence[str], source: str, target: str) -> str:
@@ -176,11 +177,11 @@ class _Part(NamedTuple):
     path: str
 
 
-def _read_folder(folder: str, source: str | None, target: str | None) -> Pairs:
+def _read_folder(folder: str, source: str | None, target: str | None, config: TableConfig) -> Pairs:
     parts = list(_parts(folder))
-    tables = [part for part in parts if looks_like_table(part.path)]
+    tables = [part for part in parts if is_table(part.path)]
     if any(part.split == SPLITS["train"] for part in tables):
-        return _join(folder, [(part.split, read_table(part.path, source, target)) for part in tables])
+        return _join(folder, [(part.split, read_table(part.path, source, target, config)) for part in tables])
     if not any(part.split == SPLITS["train"] for part in parts):
         raise RegardError(f"{folder} has no training file, {_list_files(folder)}; {GIVE}")
     there = {(part.split, part.stem, part.ending): part.path for part in parts}
@@ -250,5 +251,6 @@ def _join(folder: str, parts: Sequence[tuple[int, Pairs]], notes: tuple[str, ...
     splits = np.repeat([split for split, _ in parts], [len(found) for _, found in parts])
     pairs = [pair for _, found in parts for pair in found.pairs]
     source, target = names.pop()
+    notes = (*notes, *(note for _, found in parts for note in found.notes))
     own = None if len(set(splits.tolist())) == 1 else splits.astype(np.uint8)
     return Pairs(name=folder, pairs=pairs, splits=own, source=source, target=target, notes=notes)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.row_table import read_table
-from regard.data.table_rows import SUFFIXES as TABLES
+from regard.data.tables import SUFFIXES as TABLES
+from regard.data.tables import Table, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.world.draw_states import draw_states
@@ -122,9 +121,7 @@ def _read_columns(path: str) -> dict[str, Array]:
         if key.lower() not in known:
             continue
         names = sorted(names, key=lambda name: _number(name, key))
-        parts = [
-            _column(table.path, name, [row[table.names.index(name)] for row in table.rows]) for name in names
-        ]
+        parts = [_column(table, name) for name in names]
         found[key] = parts[0] if len(parts) == 1 else np.stack(parts, 1)
     return found
 
@@ -135,26 +132,26 @@ def _number(name: str, key: str) -> int:
     return int(end) if end.isdecimal() else -1
 
 
-def _column(path: str, name: str, cells: list[Any]) -> Array:
+def _column(table: Table, name: str) -> Array:
     """A column as numbers; true and false are 1 and 0."""
-    words = {"true": 1, "false": 0, "": None}
-    plain: list[Any] = [
-        words.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell for cell in cells
-    ]
-    try:
-        if any(isinstance(cell, list | tuple | np.ndarray) for cell in plain):
-            return np.array([[float(x) for x in cell] for cell in plain])
-        numbers = np.array([float("nan") if cell is None else float(cell) for cell in plain])
-    except (TypeError, ValueError) as error:
-        raise RegardError(
-            f"{path}: column '{name}' must hold numbers, or lists of one length: {error}"
-        ) from error
-    whole = all(isinstance(cell, bool | int) or (isinstance(cell, str) and _is_whole(cell)) for cell in cells)
-    return numbers.astype(np.int64) if whole and len(numbers) else numbers
+    kind = table.kinds[name]
+    if kind.word == "list":
+        try:
+            return np.array(table.cells(name), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise RegardError(
+                f"{table.path}: column '{name}' must hold numbers, or lists of one length: {error}"
+            ) from error
+    numbers = table.numbers([name], "a column holds numbers, or lists of one length")[:, 0]
+    whole = len(numbers) > 0 and np.isfinite(numbers).all() and _is_whole(table, name)
+    return numbers.astype(np.int64) if whole else numbers
 
 
-def _is_whole(text: str) -> bool:
-    return text.strip().lstrip("+-").isdecimal() or text.strip().lower() in ("true", "false")
+def _is_whole(table: Table, name: str) -> bool:
+    """Are the cells of a column written as whole numbers?"""
+    if table.kinds[name].word == "flag":
+        return True
+    return all(str(cell).strip().lstrip("+-").isdecimal() for cell in table.cells(name))
 
 
 # ── what is wrong

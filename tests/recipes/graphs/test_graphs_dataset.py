@@ -343,15 +343,15 @@ NAN[3, 1] = np.nan
         ),
         (
             bad(nodes=node_text().replace("2.0,4.0", "2.0")),
-            "line 4.*nodes.csv.*3 values.*line 1.*4",
+            "line 4.*nodes.csv.*3 values.*4 columns",
         ),
         (
             bad(nodes=node_text().replace("3.0", "tall")),
-            "5.*nodes.csv.*'tall'.*'height'",
+            "nodes.csv.*'height'.*'tall'.*line 5",
         ),
         (
             bad(nodes=node_text().replace("3.0", "nan")),
-            "5.*nodes.csv.*missing.*'height'",
+            "nodes.csv.*'height'.*missing.*line 5",
         ),
         (
             bad(nodes=node_text(labels=["a", "b", "a", "b", "a", "c"])),

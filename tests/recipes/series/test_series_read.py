@@ -97,13 +97,13 @@ def test_rows_are_series_where_only_a_label_is_beside_them(tmp_path):
     "text, words",
     [
         ("date,v\n2024-01-01,1\n2024-01-02,2\n2024-01-01,3", r"lines 2 and 4 .*2024-01-01.*--data\.id"),
-        ("date,v\n2024-01-01,1\n2024-01-02,x", r"line 3 .*'x'.*'v'"),
+        ("date,v\n2024-01-01,1\n2024-01-02,x", r"'v' .*'x' \(line 3\)"),
         ("date,v\n2024-01-01,1\n2024-01-02,inf", r"line 3 .*inf.*finite"),
         ("date,v\n01/02/2024,1\n01/03/2024,2", r"line 2 .*01/02/2024.*2024-03-31"),
-        ("date,v\n2024-01-01,1\n,2", r"line 3 .*no time"),
+        ("date,v\n2024-01-01,1\n,2", r"'date' .*missing.*line 3"),
         ("time,v\n2024-01-01T00:00Z,1\n2024-01-01T01:00,2", r"offset from UTC"),
         ("date,v\n", "no rows"),
-        ("", "header"),
+        ("", "empty"),
         ("time\n1\n2\n", r"no column of numbers"),
     ],
 )
