@@ -27,8 +27,11 @@ from regard.data.batch import Batch, generator
 from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.models.mesh_net import MeshNet, MeshNetConfig
 from regard.models.point_net import PointNet, PointNetConfig
-from regard.recipes.meshes.dataset import MeshesConfig, draw_meshes, join_meshes
+from regard.recipes.example import Example
+from regard.recipes.meshes.config import MeshesConfig
 from regard.recipes.meshes.made_meshes import MADE
+from regard.recipes.meshes.processor import MeshesProcessor
+from regard.recipes.meshes.read_made import draw_meshes
 from regard.symmetry.check import check
 
 HERE = Path(__file__).parent
@@ -119,8 +122,11 @@ def build(name: str, seed: int) -> nn.Module:
 
 
 def draw(count: int, *numbers: int) -> Batch:
-    meshes, target = draw_meshes(MeshesConfig(task="shapes"), count, generator(*numbers))
-    return join_meshes(meshes, list(target.astype("int64")))
+    config = MeshesConfig(task="shapes")
+    drawn = draw_meshes(config, count, generator(*numbers))
+    processor = MeshesProcessor(config)
+    batch = processor.collate([processor.encode(Example({"mesh": mesh})) for mesh, _ in drawn])
+    return batch.replace(target=torch.tensor([int(target) for _, target in drawn]))
 
 
 def train(name: str, seed: int, budget: float) -> dict[str, Any]:

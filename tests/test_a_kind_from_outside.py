@@ -74,7 +74,9 @@ def test_its_options_are_explained(installed, capsys):
 def test_it_trains(folder):
     config = json.loads((folder / "run" / "config.json").read_text())
     assert (config["recipe"], config["kind"]) == ("waves", "wavenet") and config["data"]["loudness"] == 2.0
-    assert config["corpus"] == {"path": None, "waves": 80, "length": 8, "labels": ["falling", "rising"]}
+    assert config["processor"]["fitted"] == {"length": 8}
+    assert config["processor"]["target"]["classes"] == ["falling", "rising"]
+    assert config["counts"] == {"train": 72, "validation": 8, "test": 0}
     names = {path.name for path in (folder / "run").iterdir()}
     assert {"model.safetensors", "report.html", "laws.json", "curves.png", "confusion.png"} <= names
 
@@ -90,10 +92,10 @@ def test_it_is_evaluated(folder, capsys, tmp_path):
     assert (
         code == 0
         and found["split"] == "validation"
-        and found["count"] == 20
+        and found["count"] == 8
         and found["measures"]["accuracy"] == 1.0
     )
-    assert found["labels"] == ["falling", "rising"] and sum(map(sum, found["confusion"])) == 20
+    assert found["labels"] == ["falling", "rising"] and sum(map(sum, found["confusion"])) == 8
     other = tmp_path / "other.txt"
     other.write_text(f"rising,{RISING}\nrising,{FALLING}\n")
     code, out = run(capsys, "evaluate", str(folder / "run"), "--data", str(other), "--json")
@@ -114,7 +116,7 @@ def test_its_own_tab_is_on_the_page(folder, capsys, browser):
     page = folder / "page.html"
     code, _ = run(capsys, "look", str(folder / "run"), "--input", RISING, "--out", str(page))
     assert code == 0
-    for file, first in ((page, "-1.00 -0.70"), (folder / "run" / "report.html", "0.00 0.00")):
+    for file, first in ((page, "-2.00 -1.40"), (folder / "run" / "report.html", "-1.97 -1.45")):
         shown = browser.new_page()
         try:
             shown.goto(file.as_uri())

@@ -91,4 +91,4 @@ def test_the_kind_of_data_works_from_the_command_line(installed, capsys):
     assert main.main(["check", "runs/dice"]) == 0
     assert main.main(["look", "runs/dice", "--out", "page.html"]) == 0
     assert main.main(["predict", "runs/dice", "7"]) == 2
-    assert "throws must be from 1 to 6, got [[7]]" in capsys.readouterr().err
+    assert "throws must be from 1 to 6, got [7]" in capsys.readouterr().err

@@ -48,15 +48,11 @@ GAPS = {
         "evidence": "no additive model",
     },
     "mesh": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
         "missing cells": "empty target refused",
         "evidence": "only on pages",
         "data in memory": "takes only paths",
     },
     "vertex": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
         "missing cells": "NaN label refused",
         "evidence": "no additive model",
         "data in memory": "takes only paths",

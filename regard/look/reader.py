@@ -149,13 +149,13 @@ ENDINGS = {
 }  # by how a file begins
 
 
-def _ending_of(data: bytes) -> str:
+def find_ending(data: bytes) -> str:
     """The ending of a file, by how it begins."""
     return next((ending for start, ending in ENDINGS.items() if data.startswith(start)), ".csv")
 
 
 @contextmanager
-def at_path(given: str | bytes, ending_of: Callable[[bytes], str] = _ending_of) -> Iterator[Path]:
+def at_path(given: str | bytes, ending_of: Callable[[bytes], str] = find_ending) -> Iterator[Path]:
     """A file by its path, or one made of bytes for a while, with an ending that they tell."""
     if isinstance(given, str):
         if not Path(given).exists():

@@ -29,7 +29,14 @@ from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.same_data import check_same_data
-from regard.recipes.settings import Settings, check_choice, kind_of, read_settings, settings_of_kind
+from regard.recipes.settings import (
+    Settings,
+    check_choice,
+    kind_of,
+    path_of,
+    read_settings,
+    settings_of_kind,
+)
 from regard.recipes.supervised import Supervised
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -68,7 +75,9 @@ class Recipe(ABC):
     data_derived: ClassVar[
         Mapping[str, str]
     ] = {}  # options that only the data decides -> the option to give instead, or ""
-    data_config: ClassVar[type[Any]]  # the data section of the settings, if it is always the same
+    supervised: ClassVar[Supervised | None] = (
+        None  # what is learned from all data, if that is always the same
+    )
     # what a model learns (--task) -> the kinds of model that can, the default first; empty: the model says it
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # kind of model -> other kinds whose blocks it can start from (--from)
@@ -115,7 +124,9 @@ class Recipe(ABC):
 
         kind: of model, if it was named; early: those of `early_options` that were given
         """
-        return None
+        if self.supervised is None:
+            return None
+        return self.supervised.config(path=path_of(data, self.name))
 
     def choose_defaults(self, data: Any, examples: Examples | None, kind: str | None) -> Settings:
         """Good settings for this data section, what was read by it, and a kind of model. examples: None if nothing was
@@ -124,7 +135,7 @@ class Recipe(ABC):
 
     def problem_of(self, data: Any) -> Supervised | None:
         """What is learned from the data of this section. None: the recipe trains and predicts by itself."""
-        return None
+        return self.supervised
 
     def problem_of_run(self, run: Run) -> Supervised | None:
         """What a run has learned."""
@@ -155,7 +166,8 @@ class Recipe(ABC):
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         """The class of the settings of a run with this config.json."""
-        data: Any = self.data_config
+        assert self.supervised is not None
+        data: Any = self.supervised.config
         return settings_of_kind(str(config.kind), data)
 
     # options of regard tokenize, if this recipe's data can be made ready once for many runs

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+IRREGULAR = {"vertices": "vertex", "series": "series"}
+
 
 def describe_data(name: str | None, *parts: str | None) -> str:
     """photos: 1,200 images, 1,080 train / 120 validation. Parts that are None are left out."""
@@ -15,7 +17,14 @@ def format_count(count: int | None, name: str) -> str | None:
     """1,234 rows; None for none of them."""
     if not count:
         return None
-    return f"{count:,} {name.removesuffix('s') if count == 1 else name}"
+    return f"{count:,} {singular(name) if count == 1 else name}"
+
+
+def singular(name: str) -> str:
+    """One of the things that are counted: meshes -> mesh."""
+    if name in IRREGULAR:
+        return IRREGULAR[name]
+    return name.removesuffix("es") if name.endswith(("shes", "sses")) else name.removesuffix("s")
 
 
 def format_splits(

@@ -63,7 +63,7 @@ def predict_examples(
             some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
             found |= _predict_some(problem, model, processor, examples, some)
         if rows.stop == len(examples) and examples.notes:
-            found[rows[-1]] = replace(found[rows[-1]], notes=examples.notes)
+            found[rows[-1]] = replace(found[rows[-1]], notes=(*found[rows[-1]].notes, *examples.notes))
         yield from (found[row].without_nan() for row in rows)
 
 
@@ -104,7 +104,13 @@ def answer(
     if target is None or target.each is None:
         found = problem.decode(processor, examples.title(row), out, examples.target_of(row))
         evidence = processor.explain(model, encoded)
-        return replace(found, row=examples.row_of(row), source=examples.source, evidence=evidence)
+        return replace(
+            found,
+            row=examples.row_of(row),
+            source=examples.source,
+            evidence=evidence,
+            notes=encoded.get("notes", ()),
+        )
     first = examples.parts(row).start
     kept = encoded.get("kept")
     places = range(len(out)) if kept is None else np.asarray(kept).tolist()
@@ -114,7 +120,9 @@ def answer(
         name = f"{target.each} {place + 1}" if examples.part_names is None else examples.part_names(asked)
         cell = None if examples.cells is None else examples.plain[asked]
         parts.append(replace(target.decode(name, one, cell), row=examples.row_of(asked)))
-    return Prediction(input=examples.title(row), each=tuple(parts), source=examples.source)
+    return Prediction(
+        input=examples.title(row), each=tuple(parts), source=examples.source, notes=encoded.get("notes", ())
+    )
 
 
 def _predict_large(

@@ -20,6 +20,7 @@ from regard.data.splits import (
 )
 from regard.errors import RegardError
 from regard.recipes.dataset import Dataset, Encodings, encode_targets
+from regard.recipes.describe import singular
 from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, ShownExample, Split
 from regard.recipes.processor import Processor
@@ -144,7 +145,7 @@ def _choose_splits(
         found[rows] = draw_splits(len(rows), config, seed, **how)
     found = np.where(known, found, NOWHERE).astype(np.uint8)
     if strata is not None and target is not None and target.each is None and not drawn:
-        notes = note_missing(found, strata, target.classes, unit.removesuffix("s"))
+        notes = note_missing(found, strata, target.classes, singular(unit))
     return found, notes
 
 
@@ -152,7 +153,7 @@ def _check_alone(what: str, target: Target, codes: Array, config: SplitConfig, u
     """Raise if a class has one example: training and validation need one each."""
     counts = np.bincount(codes, minlength=len(target.classes))
     if config.validation and counts.min() < 2:
-        one, alone = unit.removesuffix("s"), target.classes[int(counts.argmin())]
+        one, alone = singular(unit), target.classes[int(counts.argmin())]
         raise RegardError(
             f"{what} has one {one} of class '{alone}', but the train and the validation split need one each; add "
             f"more {unit}, remove the class, or use --data.validation 0"

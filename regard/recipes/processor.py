@@ -15,6 +15,8 @@ from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
+from regard.look.reader import find_ending
+from regard.recipes.describe import singular
 from regard.recipes.evidence import Evidence
 from regard.recipes.example import Example, Examples
 from regard.recipes.job import ShownExample
@@ -49,6 +51,7 @@ class Processor(ABC, Generic[C, F]):
     shows: ClassVar[str | None] = None  # what a kept example has for `from_kept`: text, picture or elements
     takes_text: ClassVar[bool] = False  # is a string an input, and not a path?
     takes_bytes: ClassVar[bool] = False  # are bytes an input, and not a file?
+    introduces_files: ClassVar[bool] = False  # does look say what is predicted for a file that is given?
 
     config: C
     fitted: F = None  # type: ignore[assignment]  # None: not fitted yet
@@ -99,6 +102,10 @@ class Processor(ABC, Generic[C, F]):
         """What the user should know of the data, once it is fitted."""
         return ()
 
+    def describe(self) -> str | None:
+        """What a line about the data says of its examples, such as their sizes."""
+        return None
+
     def counts(self, examples: Examples) -> Mapping[str, int]:
         """What was counted of the data beside its examples, such as nodes."""
         return {}
@@ -127,7 +134,8 @@ class Processor(ABC, Generic[C, F]):
 
     @abstractmethod
     def encode(self, example: Example) -> Encoded:
-        """Always the same of the same example, so it may be kept. A ValueError: it cannot be read."""
+        """Always the same of the same example, so it may be kept. "notes" are what a user should know of its prediction. A
+        ValueError: it cannot be read."""
 
     def length_of(self, encoded: Encoded) -> int | None:
         """Those of like length come together in a batch. None: lengths do not matter."""
@@ -182,7 +190,7 @@ class Processor(ABC, Generic[C, F]):
             more = " …" * (len(examples) > 3)
             unit = self.config.unit
             raise RegardError(
-                f"there is no file and no {unit.removesuffix('s')} {name!r} in {examples.what}; {unit} are called "
+                f"there is no file and no {singular(unit)} {name!r} in {examples.what}; {unit} are called "
                 f"{some}{more}"
             )
         return found
@@ -198,6 +206,10 @@ class Processor(ABC, Generic[C, F]):
     def show(self, example: Example) -> ShownExample:
         """An example as a person reads it, for the report of a run."""
         return ShownExample(name=example.name)
+
+    def ending_of(self, data: bytes) -> str:
+        """The ending of a file that holds these bytes, for readers that go by it."""
+        return find_ending(data)
 
     def from_kept(self, kept: Mapping[str, Any]) -> Example | None:
         """The example that a run kept, by its JSON; None: it does not fit the run."""

@@ -121,7 +121,7 @@ class Supervised:
             asked = format_count(len(target.classes), "classes")
         elif target is not None:
             asked = f"to predict: {', '.join(each.name for each in target.numbers)}"
-        return describe_data(job.source_name, *counts, splits, asked)
+        return describe_data(job.source_name, *counts, splits, job.processor.describe(), asked)
 
     # ── a run
 

@@ -40,13 +40,17 @@ class SupervisedReader(Reader):
             return self._of_data(given)
         if (processor.takes_bytes and isinstance(given, bytes)) or processor.takes_text:
             return self._given(processor.read(given, want="use"), None)
-        with at_path(given) as path:
+        with at_path(given, processor.ending_of) as path:
             examples = processor.read(str(path), want="use")
             return self._given(examples, path.name if isinstance(given, str) else None)
 
     def _given(self, examples: Examples, file: str | None) -> ModelInput:
         """The first example of what was given."""
-        return self._meaning(self._input_of(examples[next(examples.readable())], file))
+        example = examples[next(examples.readable())]
+        whole = self.processor.target is not None and self.processor.target.each is None
+        if file is not None and whole and self.processor.introduces_files:
+            return self._introduced(example, file, None, file)
+        return self._meaning(self._input_of(example, file))
 
     # ── the data of the run
 
@@ -93,16 +97,18 @@ class SupervisedReader(Reader):
             truth = target.say_truth(example.target)
         return self._introduced(example, self.processor.introduce(examples, i), truth)
 
-    def _introduced(self, example: Example, name: str, truth: str | None) -> ModelInput:
+    def _introduced(
+        self, example: Example, name: str, truth: str | None, file: str | None = None
+    ) -> ModelInput:
         """With a sentence: Set 17 of baskets.csv: prediction total 35.2; target total 34.9."""
         target = self.processor.target
-        found = self._meaning(self._input_of(example, None))
+        found = self._meaning(self._input_of(example, file))
         said = f"{name}."
         if target is not None and target.each is None:
             says = self._say(found)
             said = f"{name}: prediction {says}{'' if truth is None else f'; target {truth}'}."
         shown = truth if target is not None and target.labels is not None else None
-        return replace(found, name=name, truth=shown, notes=(said,))
+        return replace(found, name=name, truth=shown, notes=(said, *found.notes))
 
     @torch.no_grad()
     def _say(self, given: ModelInput) -> str:

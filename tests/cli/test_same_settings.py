@@ -90,13 +90,14 @@ def folder(tmp_path_factory):
     }
     for name, lines in tables.items():
         (folder / f"{name}.csv").write_text("\n".join(lines))
-    for name in ("mnist", "scans", "parts"):
-        (folder / name).mkdir(exist_ok=True)
+    (folder / "mnist").mkdir(exist_ok=True)
     for name in ("scans", "parts"):
-        shutil.copytree(folder / "clouds", folder / name, dirs_exist_ok=True)
-    names = sorted(each.relative_to(folder / "parts") for each in (folder / "parts").rglob("*.obj"))
-    lines = [f"{each},{number}.5" for number, each in enumerate(names)]
-    (folder / "parts" / "weights.csv").write_text("\n".join(["file,grams", *lines]))
+        for number in range(20):
+            path = folder / name / "ab"[number % 2] / f"{number:02}.obj"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n")
+    lines = [f"{'ab'[number % 2]}/{number:02}.obj,{number}.5" for number in range(20)]
+    (folder / "weights.csv").write_text("\n".join(["file,grams", *lines]))
     pixels = np.zeros((40, 28, 28), dtype=np.uint8)
     np.savez(folder / "mnist" / "train.npz", images=pixels, labels=np.arange(40) % 10)
     write_molecules(folder / "molecules")

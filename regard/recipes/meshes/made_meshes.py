@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 
@@ -31,8 +32,11 @@ class MadeTask:
     number: str | None = None  # the name of the number; None: the family is the target
 
 
-def draw_mesh(task: str, random: Random) -> tuple[Mesh, float]:
-    """One surface, and its target: the number of its family, or a number."""
+Drawn: TypeAlias = tuple[Mesh, float]  # a surface, and its target: the number of its family, or a number
+
+
+def draw_mesh(task: str, random: Random) -> Drawn:
+    """One surface, and its target."""
     made = MADE[task]
     which = int(random.integers(len(made.families)))
     points, faces = FAMILIES[made.families[which]](random)

@@ -1,9 +1,8 @@
-"""A file, or a mesh of the data, as a mesh to look at."""
+"""A file as a mesh to look at, for models that no recipe trained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,9 @@ import torch
 from torch import Tensor
 
 from regard.data.meshes import READERS, read_mesh
-from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.look.reader import Control, Reader, at_path
 from regard.recipes.meshes.model_input import MeshInput
-from regard.recipes.meshes.predict import one_mesh
 from regard.recipes.meshes.view import MeshView
 from regard.symmetry.roles import Roles
 
@@ -28,83 +25,42 @@ FILE = Control(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class MeshExample:
-    """A mesh of the data, its name, its target (if the whole mesh has one), and a sentence about it."""
-
-    inputs: Mapping[str, Any]
-    name: str | None = None
-    truth: str | None = None
-    notes: tuple[str, ...] = ()
-
-
 class MeshReader(Reader):
-    """A mesh with its vertices and triangles.
-
-    example  returns a mesh to show if no input is given (None), or one of the data by its name
-    classes  names of the classes, for a classifier
-    number   what a regression predicts
-    each     is there a prediction for each vertex?
-    """
+    """A mesh with its vertices and triangles. inputs: of the model, which are shown if no file is given"""
 
     views = (MeshView(),)
     controls = (FILE,)
 
-    def __init__(
-        self,
-        roles: Roles,
-        example: Callable[[str | None], MeshExample],
-        *,
-        classes: tuple[str, ...] | None = None,
-        number: Numbers | None = None,
-        each: bool = False,
-        introduce: Callable[[MeshExample], MeshExample] | None = None,
-    ) -> None:
-        assert roles.nodes is not None and roles.edges is not None
-        self.points, self.faces, self.frames = roles.nodes, roles.edges, roles.frames
-        self.example, self.classes, self.number, self.each = example, classes, number, each
-        self.introduce = introduce or (lambda found: found)
+    def __init__(self, roles: Roles, inputs: Mapping[str, Any]) -> None:
+        self.roles, self.inputs = roles, inputs
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> MeshInput:
-        if given is None or (isinstance(given, str) and not Path(given).exists()):
-            found = self.example(given if isinstance(given, str) else None)
-        else:
-            with at_path(given, _ending_of) as path:
+        points, faces = str(self.roles.nodes), str(self.roles.edges)
+        inputs = dict(self.inputs)
+        notes: tuple[str, ...] = ()
+        name = given if isinstance(given, str) else None
+        if given is not None:
+            if name is not None and not Path(name).exists():
+                raise RegardError(
+                    f"there is no file {name!r}; give the path of one ({ENDINGS.replace(',', ', ')})"
+                )
+            with at_path(given, find_ending) as path:
                 mesh, repairs = read_mesh(str(path))
+            places = torch.from_numpy(mesh.points - mesh.points.mean(0)).float()
+            inputs = {points: places, faces: torch.from_numpy(mesh.faces.T.copy())}
             notes = (f"Repairs: {repairs.sentence}.",) if repairs.sentence else ()
-            name = Path(given).name if isinstance(given, str) else None
-            found = MeshExample(self.named(one_mesh(mesh)), name, notes=notes)
-        found = self.introduce(found)
-        answers: Any = None
-        if self.classes is not None:
-            answers = "classes"
-        elif self.number is not None:
-            answers = "numbers"
         return MeshInput(
-            inputs=dict(found.inputs),
-            points=self.points,
-            faces=self.faces,
-            frames=self.frames,
-            text=Path(given).name if isinstance(given, str) else None,
-            name=found.name,
-            truth=found.truth if self.classes is not None else None,
-            answers=answers,
-            number=self.number,
-            called=None if self.classes is None else self.classes.__getitem__,
-            notes=found.notes,
-            read_numbers=None if self.number is None else self.in_units,
+            inputs=inputs,
+            points=points,
+            faces=faces,
+            frames=self.roles.frames,
+            text=None if name is None else Path(name).name,
+            name=None if name is None else Path(name).name,
+            notes=notes,
         )
 
-    def named(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inputs by the names that the model has for them."""
-        return {self.points: inputs["points"], self.faces: inputs["faces"]}
 
-    def in_units(self, out: Tensor) -> list[tuple[str, float]]:
-        assert self.number is not None
-        return [(self.number.name, self.number.restore(float(out[0])))]
-
-
-def _ending_of(data: bytes) -> str:
+def find_ending(data: bytes) -> str:
     """Which kind of mesh begins like this."""
     if data.startswith(b"glTF"):
         return ".glb"
@@ -127,16 +83,3 @@ def is_mesh(roles: Roles, inputs: Mapping[str, Any]) -> bool:
     if not isinstance(points, Tensor) or not isinstance(faces, Tensor):
         return False
     return points.shape[1:] == torch.Size([3]) and faces.dim() == 2 and faces.shape[0] == 3
-
-
-def foreign_input(roles: Roles, inputs: Mapping[str, Any]) -> Reader:
-    """The reader for a model that no recipe trained."""
-
-    def example(name: str | None) -> MeshExample:
-        if name is not None:
-            raise RegardError(
-                f"there is no file {name!r}; give the path of one ({ENDINGS.replace(',', ', ')})"
-            )
-        return MeshExample(inputs)
-
-    return MeshReader(roles, example)

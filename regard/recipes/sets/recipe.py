@@ -47,7 +47,6 @@ class SetsRecipe(Recipe):
         "regard train sets --data baskets.csv --data.id basket --data.target total",
     )
     models = KINDS
-    data_config = SetsConfig
     data_derived: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             "model.features",

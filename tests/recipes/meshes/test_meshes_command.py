@@ -13,12 +13,13 @@ import regard
 from regard.api import train
 from regard.data.mesh_repair import Mesh
 from regard.recipes.base import get_recipe, recipe_of
-from regard.recipes.job import DataContext
-from regard.recipes.meshes import read_meshes
-from regard.recipes.meshes.dataset import MeshesConfig, join_meshes
+from regard.recipes.example import Example
+from regard.recipes.meshes import read_made
+from regard.recipes.meshes.config import MeshesConfig
 from regard.recipes.meshes.made_meshes import FAMILIES, MADE, draw_mesh, measure_roundness
+from regard.recipes.meshes.processor import MeshesProcessor
 from regard.recipes.meshes.view import mesh_data
-from regard.recipes.settings import apply_settings
+from regard.recipes.request import TrainRequest
 from regard.runs.load import load_model
 from regard.training.progress import Observer
 
@@ -29,14 +30,20 @@ QUIET = [Observer()]
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     request.getfixturevalue("no_report")
-    monkeypatch.setattr(read_meshes, "JUDGED", 8)  # meshes are enough to see that there is a measure
-    monkeypatch.setattr(read_meshes, "USUAL", 16)
+    monkeypatch.setattr(read_made, "JUDGED", 8)  # meshes are enough to see that there is a measure
+    monkeypatch.setattr(read_made, "USUAL", 16)
     monkeypatch.chdir(tmp_path)
 
 
 def trained(out="run", steps=3, data=None, **options):
     how = SMALL | {name.replace("__", "."): value for name, value in options.items()}
     return train.train("meshes", data=data, out=out, steps=steps, options=how, observers=QUIET)
+
+
+def join(meshes):
+    """Meshes as a batch."""
+    processor = MeshesProcessor(MeshesConfig())
+    return processor.collate([processor.encode(Example({"mesh": mesh})) for mesh in meshes])
 
 
 def write_off(path, points, faces):
@@ -90,7 +97,7 @@ def test_mirror_images_have_the_same_scalars_so_that_filters_without_direction_c
         config = regard.registry.find("models", "meshnet").Config(outputs=2, hidden=8, depth=2, orders=orders)
         model = regard.registry.find("models", "meshnet")(config).double()
         meshes = [Mesh(points, faces), Mesh(mirrored, other)]
-        batch = join_meshes(meshes, [np.zeros(()), np.zeros(())])
+        batch = join(meshes)
         with torch.no_grad():
             outputs[orders] = model(batch["points"].double(), batch["faces"], of=batch["of"])
     apart = {orders: float((out[0] - out[1]).abs().max()) for orders, out in outputs.items()}
@@ -140,8 +147,9 @@ def test_a_run_that_stopped_goes_on_to_the_same_losses():
 
 def test_a_folder_of_meshes_by_class(solids, tmp_path):
     run = trained(data=solids, steps=2)
-    info = json.loads((tmp_path / "run" / "config.json").read_text())["corpus"]
-    assert info["form"]["answers"] == ["box", "torus"] and info["train"] + info["validation"] == 20
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["processor"]["target"]["classes"] == ["box", "torus"]
+    assert config["counts"]["train"] + config["counts"]["validation"] == 20
     found = list(regard.predict(run.path, [f"{solids}/box"]))
     assert len(found) == 10 and set(found[0].labels) == {"box", "torus"}
     (missing,) = regard.predict(run.path, [f"{solids}/none.off"])
@@ -167,7 +175,7 @@ def test_a_number_for_each_mesh_from_a_table(solids, tmp_path):
     assert "loss" in regard.evaluate(run.path).measures
     model = load_model(run)
     assert "scalings" not in str(model.symmetry)
-    with pytest.raises(ValueError, match=r"has no column 'kilos'; it has file, grams"):
+    with pytest.raises(ValueError, match="has no column 'kilos'"):
         trained(out="a", data=solids, **options | {"data__target": "kilos"})
     (tmp_path / "sizes.csv").write_text("file,grams\nbox/0.off,1.5\n")
     with pytest.raises(ValueError, match=r"no target for box/1.off"):
@@ -202,15 +210,14 @@ def test_a_mesh_does_not_depend_on_those_beside_it():
     random = np.random.default_rng(0)
     meshes = [Mesh(*FAMILIES[kind](random)) for kind in ("star", "torus", "box")]
     model, _ = regard.registry.find("models", "meshnet").tiny()
-    nothing = np.zeros(())
 
     def outputs(some):
-        batch = join_meshes(some, [nothing] * len(some))
+        batch = join(some)
         return model.double()(batch["points"].double(), batch["faces"], of=batch["of"])
 
     with torch.no_grad():
         torch.testing.assert_close(outputs(meshes), torch.cat([outputs([mesh]) for mesh in meshes]))
-        rounded = join_meshes(meshes, [nothing] * 3)
+        rounded = join(meshes)
         with torch.autocast("cpu", torch.bfloat16):
             half = model.float()(rounded["points"], rounded["faces"], of=rounded["of"])
         torch.testing.assert_close(half.double(), outputs(meshes), atol=0.02, rtol=0.1)
@@ -257,8 +264,7 @@ def test_what_a_page_sends_is_read_by_its_content(solids):
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(options, words):
-    recipe = get_recipe("meshes")
     with pytest.raises(ValueError, match=words):
-        recipe.prepare(apply_settings(recipe.defaults(None), options), DataContext(cache=Path()))
+        TrainRequest(recipe=get_recipe("meshes")).settings(options)
     with pytest.raises(FileNotFoundError, match="did you mean screws"):
-        read_meshes.prepare_meshes(MeshesConfig(path="screw"), seed=0)
+        MeshesProcessor(MeshesConfig(path="screw")).read("screw", want="learn")
