@@ -7,7 +7,6 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow  # type: ignore[import-untyped]
 
 from regard.data.array import Array
 from regard.data.characters import points_of
@@ -46,6 +45,8 @@ class BytePairs(Tokenizer):
         return np.concatenate([self._encode_pieces(text[start:stop]) for start, stop in bounds])
 
     def _encode_pieces(self, text: str) -> Array:
+        import pyarrow  # type: ignore[import-untyped]  # here: it takes a while
+
         pieces = cut(text, find_pieces(text)).dictionary_encode()
         distinct = pieces.dictionary.to_pylist()
         ids: list[list[int]] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer as Inner
@@ -33,15 +32,6 @@ class Characters(Tokenizer):
         self._table = np.full(int(points[-1]) + 2, self.size, dtype=np.int64)
         self._table[points] = np.arange(self.size)
 
-    @classmethod
-    def of_json(cls, data: dict[str, Any]) -> Characters | None:
-        """The tokenizer of a tokenizer.json that says just this; None: it says something else."""
-        signs = list(data["model"].get("vocab") or ())
-        if signs != sorted(signs) or any(len(sign) != 1 for sign in signs) or not signs:
-            return None
-        found = cls("".join(signs))
-        return found if found.to_json() == data else None
-
     def _encode(self, text: str) -> Array:
         ids: Array = self._table.take(points_of(text), mode="clip")
         unknown = ids == self.size
@@ -64,12 +54,6 @@ class Bytes(Tokenizer):
         inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         inner.decoder = decoders.ByteLevel()
         super().__init__(inner)
-
-    @classmethod
-    def of_json(cls, data: dict[str, Any]) -> Bytes | None:
-        """The tokenizer of a tokenizer.json that says just this; None: it says something else."""
-        found = cls()
-        return found if found.to_json() == data else None
 
     def _encode(self, text: str) -> Array:
         return np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(np.int64)

@@ -7,14 +7,13 @@ nothing but the messages, and its text is bounded; it is tried in a process of i
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any
 
+from regard.data.trial import run_trial
 from regard.errors import RegardError, did_you_mean
 
 FILE = "chat_template.json"  # of a run
@@ -138,39 +137,15 @@ def try_template(template: ChatTemplate) -> None:
         raise RegardError(
             f"the chat template has {len(template.source):,} characters, more than {MOST_SOURCE:,}"
         )
-    if not sys.executable:  # inside another program: there is no Python to start
-        return
-    program = PROBE.format(memory=MEMORY)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", program, *filter(None, sys.path)],
-            input=json.dumps(template.to_json(), allow_nan=False).encode(),
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise RegardError(f"the chat template does not end within {SECONDS:.0f} seconds") from error
-    if done.stdout != b"fine":
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        last = said[-1][:300] if said else f"it ended with {done.returncode}"
-        raise RegardError(last.partition("RegardError: ")[2] or f"the chat template cannot be used: {last}")
+    run_trial(PROBE, template.to_json(), what="the chat template", seconds=SECONDS, memory=MEMORY)
 
 
 PROBE = """
-import json, sys
-sys.path[:0] = sys.argv[1:]
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
-except (ImportError, ValueError, OSError):
-    pass
 from regard.data.chat_template import ChatTemplate
-template = ChatTemplate.from_json(json.load(sys.stdin))
-question = [{{"role": "user", "content": "What is 2 + 2?"}}]
+template = ChatTemplate.from_json(given)
+question = [{"role": "user", "content": "What is 2 + 2?"}]
 template.render(question)
-template.render([*question, {{"role": "assistant", "content": "4"}}, *question])
-sys.stdout.write("fine")
+template.render([*question, {"role": "assistant", "content": "4"}, *question])
 """
 
 

@@ -2,63 +2,53 @@
 
 The package `tokenizers` does what such a file says: it may panic, follow a regular expression for hours, or
 make a million tokens of a word. Nothing in this process could stop it. So a file that was not made here is
-first tried in a process of its own, with little memory and little time.
+first tried in a process of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from regard.data.trial import run_trial
 from regard.errors import RegardError
 
 MOST_IDS = 2**24
-DEEPEST = 64  # levels of brackets
 SECONDS = 10.0  # for all that is tried
 MEMORY = 2 * 2**30  # bytes
 MOST_OF_A_CHARACTER = 64  # ids
 TRIED: set[str] = set()  # what is known to be harmless, by its hash
 
 # words, one letter again and again, spaces, digits, other scripts, parts of characters
-PROBE = """
-import json, sys
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
-except (ImportError, ValueError, OSError):
-    pass
+PROBE = f"""
+import os
+os.environ |= {{"TOKENIZERS_PARALLELISM": "false", "RUST_BACKTRACE": "0"}}
 from tokenizers import Tokenizer
-made = Tokenizer.from_str(sys.stdin.read())
+made = Tokenizer.from_str(json.dumps(given))
 made.no_truncation()
 made.no_padding()
 texts = ["The quick brown fox, 1234.5!", "a" * 2000, "ab" * 1000 + "!", " " * 2000, "\\n\\t " * 500, "0" * 2000,
          "\\u00e9\\u4e2d\\u0645\\U0001f600" * 300, "x y" * 700, "\\u0301" * 500, "-" * 2000, ""]
 for text in texts:
     found = made.encode(text, add_special_tokens=False).ids
-    if len(found) > {most} * len(text) + 1000:
+    if len(found) > {MOST_OF_A_CHARACTER} * len(text) + 1000:
         sys.exit("it makes %d ids of %d characters" % (len(found), len(text)))
     made.decode(found, skip_special_tokens=False)
-sys.stdout.write("fine")
 """
 
 
 def check_tokenizer(data: Any) -> None:
-    """Raise unless the content of a tokenizer.json can be used: its ids and its depth are bounded, and it
-    does its work in time."""
-    _check_depth(data)
+    """Raise unless the content of a tokenizer.json can be used: its ids are bounded, and it does its work in time."""
     _check_ids(data)
     if _made_here(data):
         return
-    text = json.dumps(data, allow_nan=False)
-    known = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    with calm("read it"):  # brackets may be nested too deeply
+        known = hashlib.sha256(json.dumps(data, allow_nan=False).encode()).hexdigest()
     if known not in TRIED:
-        _try(text)
+        run_trial(PROBE, data, what="the tokenizer", seconds=SECONDS, memory=MEMORY)
         TRIED.add(known)
 
 
@@ -69,7 +59,6 @@ def calm(what: str) -> Iterator[None]:
         yield
     except (
         RegardError,
-        ImportError,
         UnicodeEncodeError,
         TypeError,
         KeyboardInterrupt,
@@ -87,17 +76,6 @@ def check_count(ids: int, characters: int) -> None:
     """Raise for a text that becomes far more ids than it has characters."""
     if ids > MOST_OF_A_CHARACTER * characters + 1000:
         raise RegardError(f"the tokenizer makes {ids:,} ids of {characters:,} characters; it is damaged")
-
-
-def _check_depth(data: Any, left: int = DEEPEST) -> None:
-    if left == 0:
-        raise RegardError(f"it has more than {DEEPEST} levels of brackets")
-    if isinstance(data, dict):
-        data = list(data.values())
-    if isinstance(data, list):
-        for each in data:
-            if isinstance(each, dict | list):
-                _check_depth(each, left - 1)
 
 
 def _check_ids(data: Any) -> None:
@@ -123,28 +101,6 @@ def _made_here(data: Any) -> bool:
     plain = all(isinstance(each, dict) for each in forms)
     wanted = ["ByteLevel", "ByteLevel", "BPE"]
     return empty and plain and [each.get("type") for each in forms] == wanted and not data.get("added_tokens")
-
-
-def _try(text: str) -> None:
-    if not sys.executable:  # inside another program: there is no Python to start
-        return
-    probe = PROBE.format(memory=MEMORY, most=MOST_OF_A_CHARACTER)
-    alone = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RUST_BACKTRACE": "0"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", probe],
-            input=text.encode("utf-8", "surrogatepass"),
-            capture_output=True,
-            timeout=SECONDS,
-            env=alone,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise RegardError(f"it did not encode a few short texts in {SECONDS:.0f} seconds") from error
-    if done.stdout != b"fine":
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        last = _words(said[-1]) if said else f"it ended with {done.returncode}"
-        raise RegardError(f"tokenizers cannot use it: {last}")
 
 
 def _words(text: str) -> str:

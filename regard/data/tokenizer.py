@@ -12,9 +12,10 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -32,18 +33,6 @@ AT_ONCE = 16
 # a key of tokenizer.json: the model expects the special tokens that it would add, and ends texts with some
 FRAMED = "regard_framed"
 MASKS = ("[MASK]", "<mask>")
-
-
-class Stream(Protocol):
-    """Decodes ids one by one. All results of `add` and `rest`, joined, equal `decode` of all ids."""
-
-    def add(self, id: int) -> str:
-        """The new text after this id. An incomplete character is held back."""
-        ...
-
-    def rest(self) -> str:
-        """The text that was held back, at the end."""
-        ...
 
 
 class UnknownCharacter(RegardError):
@@ -134,10 +123,10 @@ class Tokenizer:
         with calm("decode these ids"):
             return str(self._inner.decode(known, skip_special_tokens=False))
 
-    def stream(self) -> Stream:
-        """Decode one id after another."""
+    def stream(self) -> BytePieces | Growing:
+        """Decodes ids one by one: all results of its `add` and `rest`, joined, equal `decode` of all ids."""
         if self._pieces is None:
-            return _Growing(self)
+            return Growing(self)
         return BytePieces(self._pieces)
 
     def called(self, id: int) -> str:
@@ -166,14 +155,12 @@ class Tokenizer:
 
     def _check_ids(self, ids: Sequence[int] | Array) -> Array:
         array = np.asarray(ids)
-        if array.ndim != 1:
-            raise RegardError(
-                f"ids must be one row of whole numbers, got shape {array.shape}; decode row by row"
-            )
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
-        if array.dtype.kind not in "iu":
-            raise RegardError(f"ids must be whole numbers, got {array.dtype}")
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise RegardError(
+                f"ids must be one row of whole numbers, got shape {array.shape} of {array.dtype}"
+            )
         if array.min() < 0 or array.max() >= self.size:
             place = int(((array < 0) | (array >= self.size)).argmax())
             raise RegardError(
@@ -249,9 +236,12 @@ def from_json(data: Any) -> Tokenizer:
         raise RegardError(
             'it has no key "model" with an object, so it is no tokenizer of the package tokenizers'
         )
-    for kind in (Characters, Bytes, Words):
-        found = kind.of_json(data)
-        if found is not None:
+    vocabulary = data["model"].get("vocab")
+    texts = list(vocabulary) if isinstance(vocabulary, dict) else []
+    kinds = {Words.sign: lambda: Words(texts[1:]), byte_signs()[0]: Bytes}
+    with suppress(RegardError):  # then it is none of ours
+        found = kinds.get(texts[0] if texts else "", lambda: Characters("".join(texts)))()
+        if found.to_json() == data:
             return found
     known = without_frame(data)
     check_tokenizer(known)
@@ -282,7 +272,7 @@ class BytePieces:
         return self._decoder.decode(b"", final=True)
 
 
-class _Growing:
+class Growing:
     """A stream for any tokenizer. It decodes the last ids with and without the newest id; the difference is
     the new text."""
 

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow  # type: ignore[import-untyped]
 from tokenizers import Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Inner
 
@@ -48,15 +47,6 @@ class Words(Tokenizer):
         # of words that differ only in case, the last is in lower case: capitals sort before
         self._folded = {text.casefold(): id for text, id in self._ids.items()}
         self._is_word = np.array([True, *(_is_word(text) for text in self.vocabulary)])
-
-    @classmethod
-    def of_json(cls, data: dict[str, Any]) -> Words | None:
-        """The tokenizer of a tokenizer.json that says just this; None: it says something else."""
-        first, *rest = data["model"].get("vocab") or ("",)
-        if first != cls.sign or rest != sorted({*rest, " "}):
-            return None
-        found = cls(rest)
-        return found if found.to_json() == data else None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -103,8 +93,10 @@ def find_borders(text: str) -> Array:
     return np.append(np.flatnonzero(begins), len(kind))
 
 
-def cut(text: str, borders: Array) -> pyarrow.StringArray:
-    """The parts of a text between borders, without a copy of each."""
+def cut(text: str, borders: Array) -> Any:
+    """The parts of a text between borders as an array of Arrow, without a copy of each."""
+    import pyarrow  # type: ignore[import-untyped]  # here: it takes a while
+
     data = text.encode("utf-8")
     if len(data) > len(text):
         first = (np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80  # of the bytes of a character

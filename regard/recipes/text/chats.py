@@ -39,7 +39,7 @@ class ChatConfig(SplitConfig):
     # how messages become a text: a chat_template.jinja, a tokenizer_config.json, or their folder; None: the template
     # of the run that it starts from, or a plain one
     template: str | None = None
-    tokens: TokenChoice = "auto"  # auto: characters for small files, bpe for large ones
+    tokens: TokenChoice = "auto"  # auto: bytes for small files, bpe for large ones; both know every letter
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
     vocabulary: int = 8192  # largest vocabulary of words and bpe
     context: int = 512  # tokens per row; longer conversations are cut off
@@ -305,7 +305,7 @@ def _make_tokenizer(
     texts = ["".join(part.text for part in some) for some in parts]
     tokens: Any = config.tokens
     if tokens == "auto":
-        tokens = "characters" if sum(map(len, texts)) <= CHARACTERS_UP_TO else "bpe"
+        tokens = "bytes" if sum(map(len, texts)) <= CHARACTERS_UP_TO else "bpe"
     taught = [text for text, split in zip(texts, splits, strict=True) if split == TRAIN]
     if tokens == "bpe":
         return learn_subwords(taught, config.vocabulary, config.sample, seed, note)

@@ -155,7 +155,7 @@ def defaults(data: Any = None, kind: str | None = None, columns: bool = False) -
 
 
 def _chat_defaults(path: str) -> Settings:
-    """A decoder for conversations; as for plain text, characters are enough for small files."""
+    """A decoder for conversations; bytes are enough for small files, as characters are for plain text."""
     small = sum(file.size for file in find(path)) <= CHARACTERS_UP_TO
     if small:
         shape: dict[str, Any] = {"dim": 128, "depth": 2, "heads": 4, "ngrams": 5}

@@ -16,6 +16,7 @@ from regard.data.characters import Bytes, Characters
 from regard.data.chat_template import PLAIN, ChatTemplate
 from regard.data.packing import pack_rows
 from regard.data.splits import TRAIN
+from regard.data.tokenizer import load
 from regard.models import decoder as decoders
 from regard.models.conv import Conv, ConvConfig
 from regard.models.decoder import Decoder, DecoderConfig
@@ -288,6 +289,10 @@ def test_a_run_keeps_its_template_and_answers(tmp_path, monkeypatch, capsys):
     assert main(["generate", "run", "--chat", "3?", "--seed", "0", "--max-new", "12"]) == 0
     answer = capsys.readouterr().out
     assert "<|" not in answer and "3?" not in answer
+    unseen = ["generate", "run", "--chat", "Zoë 漢?", "--seed", "0", "--max-new", "12"]
+    assert main(unseen) == 0, "letters that no conversation has"
+    assert load(tmp_path / "run").name == "bytes"
+    capsys.readouterr()
     assert main(["evaluate", "run", "--data", "chats.jsonl"]) == 0
     assert "tokens of answers" in capsys.readouterr().out
     again = ["--from", "run", "--out", "next", "--train.steps", "2", "--data.context", "96"]
