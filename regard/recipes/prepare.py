@@ -74,7 +74,8 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     sizes = {name: len(dataset.order(name)) for name in ("train", "validation", "test")}
     if examples.more is not None:
         del sizes["train"]
-    asks = () if target is None else target.explain(examples.cells, config.asks, examples.target_names[0])
+    said = target is None or examples.target is not None
+    asks = () if said else target.explain(examples.cells, config.asks, examples.target_names[0])
     told = (*asks, *examples.notes, *on_splits, *on_errors, *processor.notes(examples, train), *on_measured)
     test = Split(name="test", count=sizes["test"], unit=unit, batches=lambda: dataset.of("test"))
     return Job(
@@ -129,10 +130,10 @@ def _choose_splits(
     strata = None if target is None else target.strata(codes)
     notes: tuple[str, ...] = ()
     own = None if target is None else reader.draw_splits(examples, target, codes, seed)
-    if examples.splits is not None:
-        found = examples.splits if drawn else _complete_splits(examples, config, strata, known, seed)
-    elif own is not None:
+    if own is not None:
         found = own
+    elif examples.splits is not None:
+        found = examples.splits if drawn else _complete_splits(examples, config, strata, known, seed)
     elif by == "examples" and examples.starts is not None:
         found = draw_splits(len(examples), config, seed, unit=unit)[examples.owners()]
     else:
@@ -144,7 +145,8 @@ def _choose_splits(
             how |= {"classes": strata[rows], "names": target.classes}
         found[rows] = draw_splits(len(rows), config, seed, **how)
     found = np.where(known, found, NOWHERE).astype(np.uint8)
-    if strata is not None and target is not None and target.each is None and not drawn:
+    alone = target is not None and (target.each is None or by != "examples")  # is each of them held out by itself?
+    if strata is not None and target is not None and alone and not drawn:
         notes = note_missing(found, strata, target.classes, singular(unit))
     return found, notes
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RegardError
-from regard.recipes.graphs.arrays import places
+from regard.recipes.graphs.formats.arrays import places
 from regard.recipes.graphs.parts import (
     SPLITS,
     Parts,

@@ -14,8 +14,8 @@ from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.tables import Table, place_of, read_table
 from regard.errors import RegardError, nearest
-from regard.recipes.graphs.arrays import parts_of_arrays
-from regard.recipes.graphs.labels import has_fraction
+from regard.recipes.graphs.formats.arrays import parts_of_arrays
+from regard.recipes.target import number_of
 from regard.recipes.graphs.parts import SPLITS, Parts, check_edges, one
 
 Missing = Literal["refuse", "fill"]
@@ -132,7 +132,7 @@ def _numbered(texts: Sequence[Sequence[str]], table: Table) -> tuple[Array, list
     if all(text.isascii() and text.isdigit() for text in every):
         return np.array(texts, dtype=np.int64).reshape(2, -1), None
     for side in texts:
-        if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
+        if (number := next((i for i, text in enumerate(side) if _has_fraction(text)), None)) is not None:
             raise RegardError(
                 f"{table.where(number)} has {side[number]}, which is neither the "
                 "number nor the name of a node; if these are points of a set, use regard train sets"
@@ -140,6 +140,11 @@ def _numbered(texts: Sequence[Sequence[str]], table: Table) -> tuple[Array, list
     names = sorted(set(every))
     place = {name: i for i, name in enumerate(names)}
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1), names
+
+
+def _has_fraction(text: str) -> bool:
+    number = number_of(text)
+    return number is not None and not number.is_integer()
 
 
 def _named(
