@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import FrozenInstanceError, replace
 from typing import Annotated, ClassVar, Literal, Optional
 
@@ -22,6 +23,9 @@ from regard.config import (
     from_dict,
     from_json,
     hints_of,
+    is_rare,
+    options_of,
+    override,
     to_dict,
     to_json,
 )
@@ -209,8 +213,9 @@ def test_a_wrong_model(data, words):
         ("device", 1.5, r"^device must be a whole number or text, got 1\.5$"),
         ("stop", 2, "^stop must be one of 1, never, or None, got 2$"),
         ("sees", {"kind": "fra"}, "^sees.kind must be one of near, far, got 'fra'; did you mean 'far'"),
-        ("sees", {"kind": "near", "step": 3}, "^sees.step is no option of Near; known: kind, width$"),
+        ("sees", {"kind": "near", "step": 3}, "^sees.step is an option of sees=far, got sees=near"),
         ("sees", {"kind": "far", "step": 65}, "^sees.step .* to 64, got 65$"),
+        ("sees", {"kind": "far", "stp": 65}, "^sees.stp is no option of Far; did you mean sees.step"),
         ("sees", {"width": 3}, "^sees.kind .*near, far, got None$"),
         ("sees", 3, "^sees must be one of near, far, got 3$"),
         ("name", ["x" * 99], r"^name must be text, got \['" + "x" * 55 + r"\.\.\.$"),
@@ -239,6 +244,23 @@ def test_a_type_says_what_may_be_given():
 
 
 # ── differences, options of errors, near names ──────────────────────────────────────────────────────────────
+
+
+def test_options_are_set_by_dotted_name():
+    config = Training(model=Model(vocab=8), sees=Near(width=3))
+    changed = override(config, {"sees.step": 5, "model.heads": 2, "sees": "far", "sizes": [1, 2]})
+    assert changed == replace(config, sees=Far(step=5), model=Model(vocab=8, heads=2), sizes=(1, 2))
+    assert override(config, {"sees": "near"}) == config == override(config, {"sees": Near(width=3)})
+    for options in ({"model.zzz.a": 1}, {"zzz.a": 1}, {"model.heads.a": 1}):
+        with pytest.raises(RegardError, match=re.escape(next(iter(options)).rpartition(".")[0])):
+            override(config, options)
+
+
+def test_every_option_has_a_dotted_name():
+    names = options_of(Training)
+    assert {"model.heads", "sees", "sees.width", "sees.step", "sizes"} <= names.keys()
+    assert "sees.kind" not in names and "model" not in names and "fallback" in names
+    assert is_rare(names["sees.step"]) and not is_rare(names["sees.width"])
 
 
 def test_differences_by_dotted_key():

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from regard.config import from_dict
+from regard.data.dialect import TableConfig
 from regard.errors import RegardError, did_you_mean
 from regard.recipes.base import Recipe
 from regard.runs.run import Run
@@ -25,7 +26,9 @@ def read_differently(run: Run, recipe: Recipe, options: Mapping[str, Any] | None
     """The run with some settings of its data changed for this command, by dotted name: {"data.text": "body"}."""
     if not options:
         return run
-    known = tuple(f"data.{name}" for name in recipe.reading_options)
+    own = run.config.data or {}
+    tables = [each.name for each in fields(TableConfig) if each.name in own]  # of kinds that read tables
+    known = tuple(f"data.{name}" for name in (*recipe.reading_options, *tables))
     for key in options:
         if key not in known:
             given = ", ".join(f"--{name}" for name in known) or "none"
@@ -33,4 +36,13 @@ def read_differently(run: Run, recipe: Recipe, options: Mapping[str, Any] | None
                 f"there is no option --{key} here; {did_you_mean(key, known)}a run of {recipe.name} takes "
                 f"{given}"
             )
-    return run.reading({key.removeprefix("data."): value for key, value in options.items()})
+    return run.reading({key.removeprefix("data."): _value(key, value) for key, value in options.items()})
+
+
+def _value(key: str, value: Any) -> Any:
+    """What a word of the command line means for an option that is no text."""
+    if key == "data.header" and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower(), value)
+    if key == "data.nulls" and isinstance(value, str):
+        return tuple(value.split(","))
+    return value

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Literal
+from typing import Annotated, Literal
 
-from regard.config import check_sizes
+from pydantic import Field
+
+from regard.config import Count, Seed, Size, config
 from regard.errors import RegardError
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PredictOptions:
     """RUN is the folder of a run, made by regard train. INPUT is of the same kind as its training data: a
     text in quotes or the path of a text file (UTF-8) for a text classifier; otherwise the path of an image, a
@@ -48,7 +49,7 @@ class PredictOptions:
     """
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class EvaluateOptions:
     """RUN is the folder of a run, made by regard train. Its best weights are evaluated on the test split of
     its data, or on the validation split if there is no test split. The output names the number of examples.
@@ -68,7 +69,7 @@ class EvaluateOptions:
     """
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class VerifyOptions:
     """RUN is a run of regard train. Each of its files is compared with the checksum that was written with it.
 
@@ -81,7 +82,7 @@ class VerifyOptions:
     json: bool = False  # {"path", "whole", "files": [{"file", "state", "reason", "remedy"}], "done"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CompareOptions:
     """RUN is the folder of a run, made by regard train: two or more, or a pattern in quotes ('runs/*').
 
@@ -101,12 +102,13 @@ class CompareOptions:
     json: bool = False  # {"runs", "settings", "pairs", "notes"}: all that is printed, in full precision
 
 
+Port = Annotated[int, Field(ge=0, le=65_535)]
 TARGET = """TARGET is one of these: the folder of a run, made by regard train; the folder of a downloaded Hugging Face
 model (config.json and safetensors; without safetensors the weights are random); or package.module:function,
 your own function that returns (model, inputs[, symmetry[, roles]])."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CheckOptions:
     """{TARGET}
 
@@ -116,21 +118,15 @@ class CheckOptions:
     # check only these, such as padding,causality; None: all that apply (see: regard list laws)
     laws: str | None = None
     json: bool = False  # print the report as JSON
-    seed: int = 0  # seed of the random trials
-    trials: int = 8  # random trials for each law
-    length: int | None = None  # try so many tokens; None: as many as the target gives
+    seed: Seed = 0  # seed of the random trials
+    trials: Size = 8  # random trials for each law
+    length: Size | None = None  # try so many tokens; None: as many as the target gives
     # dtype of the check; None: that of the model
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
     device: str | None = None  # cpu, cuda or mps; None: that of the model
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        for name, least in (("seed", 0), ("trials", 1), ("length", 1)):
-            if getattr(self, name) is not None and getattr(self, name) < least:
-                raise RegardError(f"{name} must be a whole number from {least} on, got {getattr(self, name)}")
 
-
-@dataclass(frozen=True, kw_only=True)
+@config
 class LookOptions:
     """{TARGET}"""
 
@@ -146,14 +142,14 @@ class LookOptions:
     attention, a picture of what matters to the prediction. None: serve the page on 127.0.0.1, where you can
     change the input, silence heads and move tokens
     """
-    port: int | None = None  # port of the served page; None: any free port
+    port: Port | None = None  # port of the served page; None: any free port
     laws: bool = False  # also measure the laws of this model (a run has them already)
 
     def __post_init__(self) -> None:
         _check_served(self.port, self.out)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class StoryOptions:
     """One page from a sum that remembers everything to attention, its positions and its symmetries. Every figure
     computes what it shows. The page works offline and sends nothing, your photos included. Without --out it is
@@ -161,7 +157,7 @@ class StoryOptions:
     """
 
     out: str | None = None  # write the page in one file (.html); None: serve it
-    port: int | None = None  # port of the served page; None: any free port
+    port: Port | None = None  # port of the served page; None: any free port
     # the address of the documentation as HTML, such as . or https://example.org/docs: chapters link to its pages;
     # None: chapters name the pages
     docs: str | None = None
@@ -178,14 +174,12 @@ class StoryOptions:
 
 
 def _check_served(port: int | None, out: str | None) -> None:
-    """A port is one that there is, and of a page that is served."""
-    if port is not None and not 0 <= port <= 65535:
-        raise RegardError(f"port must be a whole number from 0 to 65535, got {str(port)[:20]}")
+    """A port is of a page that is served."""
     if port is not None and out is not None:
         raise RegardError("--port is for a page that is served, and --out writes one; give one of them")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ServeOptions:
     """TARGET is a model that writes text: the folder of a run, made by regard train, the folder of a downloaded
     Hugging Face model, or a GGUF file. It answers on 127.0.0.1 as OpenAI's API does: /v1/completions,
@@ -195,24 +189,16 @@ class ServeOptions:
     which is printed. (A key among the options of a command could be read by every user of the machine.)
     """
 
-    port: int | None = None  # port of the server; None: any free port
-    slots: int = 8  # texts that are written at once; others wait
+    port: Port | None = None  # port of the server; None: any free port
+    slots: Count = 8  # texts that are written at once; others wait
     # most tokens of a prompt and its text together; None: what the model reads at once, but 2048 at most
-    context: int | None = None
+    context: Size | None = None
     # numbers of the weights: fewer bits are faster and less exact (docs/generation.md); auto: those of a GGUF file,
     # int8 for other large models, float32 for small ones
     weights: Literal["auto", "float32", "bfloat16", "int8", "int4"] = "auto"
 
-    def __post_init__(self) -> None:
-        if self.port is not None and not 0 <= self.port <= 65535:
-            raise RegardError(f"port must be a whole number from 0 to 65535, got {str(self.port)[:20]}")
-        for name, most in (("slots", 1024), ("context", 2**20)):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= most:
-                raise RegardError(f"{name} must be a whole number from 1 to {most:,}, got {str(value)[:20]}")
 
-
-@dataclass(frozen=True, kw_only=True)
+@config
 class ImportOptions:
     """PATH is a Hugging Face directory (config.json and safetensors) or a GGUF file. Known are GPT-2, Llama,
     Mistral, Qwen2, Qwen3, GPT-NeoX, BERT, RoBERTa, DistilBERT, ViT, DeiT, DINOv2 and Swin. What cannot be
@@ -222,7 +208,7 @@ class ImportOptions:
     out: str | None = None  # a new folder for the run
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ExportOptions:
     """RUN is the folder of a run whose model Hugging Face knows, too: regard import made it, or its options are
     those of such a model. The folder opens with from_pretrained of transformers, and gives the same logits.

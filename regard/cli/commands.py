@@ -35,6 +35,10 @@ def command(usage: str, sentence: str, *examples: str) -> Callable[[Run], Run]:
     return offer
 
 
+def asks_for_help(words: list[str]) -> bool:
+    return not {"-h", "--help", "--help-all"}.isdisjoint(words)
+
+
 def help_for(each: Command) -> str:
     examples = [f"  {example}" for example in each.examples]
     return "\n".join([f"usage: regard {each.usage}", "", each.sentence, "", "examples:", *examples])
@@ -83,9 +87,13 @@ def list_parts(words: list[str]) -> int:
     "regard train text --data reviews.csv",
 )
 def train(words: list[str]) -> int:
-    if not words or words[0].startswith("-"):
-        from regard import registry
+    from regard import registry
 
+    if len(words) == 1 and asks_for_help(words):
+        print(f"{help_for(COMMANDS['train'])}\n\nrecipes:")
+        print_table([(name, each.sentence) for name, each in registry.entries("recipes").items()])
+        return 0
+    if not words or words[0].startswith("-"):
         raise RegardError(
             f"regard train needs the name of a recipe: {', '.join(registry.entries('recipes'))}"
         )
@@ -106,7 +114,7 @@ def train(words: list[str]) -> int:
     from regard.training.progress import Ending
 
     recipe = get_recipe(name)
-    asks_help = "-h" in rest or "--help" in rest
+    asks_help = asks_for_help(rest)
     if not asks_help and not is_worker():
         processes = wanted_processes(rest, resume, given.get("--out"), recipe.name)
         if processes > 1:
@@ -114,7 +122,7 @@ def train(words: list[str]) -> int:
     if asks_help:
         data = given.get("--data")
         kind = recipe.choose_kind(given.get("--model"), given.get("--task"), data)
-        print(options.help_text(recipe, data, kind, rest))
+        print(options.help_text(recipe, data, kind, rest, every="--help-all" in rest))
         return 0
     ending = Ending()
     with retain_freed_memory():
@@ -205,8 +213,8 @@ def train_as_asked(
 def generate(words: list[str]) -> int:
     from regard.cli import options
 
-    if "-h" in words or "--help" in words:
-        print(f"{help_for(COMMANDS['generate'])}\n\n{generate_help()}")
+    if asks_for_help(words):
+        print(f"{help_for(COMMANDS['generate'])}\n\n{generate_help(every='--help-all' in words)}")
         return 0
     path = words[0] if words else ""
     if not path or path.startswith("-"):
@@ -232,19 +240,18 @@ def generate(words: list[str]) -> int:
     return 0
 
 
-def generate_help() -> str:
+def generate_help(*, every: bool) -> str:
     """The options of every recipe that generates something."""
     from regard import registry
     from regard.cli import options
     from regard.recipes.base import get_recipe
 
     recipes = [get_recipe(name) for name in registry.entries("recipes")]
-    parts = [
-        f"a run of {recipe.name}:\n{options.options_help(recipe.generate_options, 'regard generate')}"
+    return "\n".join(
+        f"a run of {recipe.name}:\n{options.options_help(recipe.generate_options, 'regard generate', every=every)}"
         for recipe in recipes
         if recipe.generate_options is not None
-    ]
-    return "\n".join(parts)
+    )
 
 
 @command(
@@ -424,8 +431,9 @@ def command_options(name: str, cls: Any, words: list[str]) -> tuple[Any, list[st
     from regard.cli import command_options, options
 
     owner = getattr(command_options, cls) if isinstance(cls, str) else cls
-    if "-h" in words or "--help" in words:
-        print(f"{help_for(COMMANDS[name])}\n\n{options.options_help(owner, f'regard {name}')}")
+    if asks_for_help(words):
+        listed = options.options_help(owner, f"regard {name}", every="--help-all" in words)
+        print(f"{help_for(COMMANDS[name])}\n\n{listed}")
         return None
     return options.read_options(owner, words, f"regard {name}")
 
@@ -435,7 +443,7 @@ def pop_recipe_options(command: str, words: list[str]) -> tuple[dict[str, Any], 
     that comes first says which there are."""
     import os
 
-    if "-h" in words or "--help" in words or not words or not os.path.isdir(words[0]):
+    if asks_for_help(words) or not words or not os.path.isdir(words[0]):
         return {}, words
     from dataclasses import asdict
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from regard.cli import compare, pretrained, serve, story, tokenize, verify
-from regard.cli.commands import COMMANDS, help_for
+from regard.cli.commands import COMMANDS, asks_for_help, help_for
 from regard.cli.memory import limit_memory, out_of_memory
 from regard.cli.threads import speak_once, wait_passively
 from regard.errors import RegardError, did_you_mean
@@ -72,9 +72,7 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise RegardError(_unknown(name))
-    # all others explain their options themselves
-    brief = name == "list" or (name == "train" and len(rest) == 1)
-    if brief and rest and ("-h" in rest or "--help" in rest):
+    if name == "list" and asks_for_help(rest):  # all others explain their options themselves
         print(help_for(COMMANDS[name]))
         return 0
     return COMMANDS[name].run(rest)
@@ -90,7 +88,7 @@ def _help() -> str:
             "",
             *(f"  {each.usage:<{width}}  {each.sentence}" for each in COMMANDS.values()),
             "",
-            "  --help     this text; after a command, more about it",
+            "  --help     this text; after a command, more about it, and with --help-all its rare options, too",
             "  --version  the version",
             "  --debug    with any command: the whole traceback when something goes wrong",
             "",
@@ -109,6 +107,8 @@ def _unknown(name: str) -> str:
 def _one_line(error: BaseException, command: str = "") -> str:
     """What a user can mend says all there is to say. Anything else is a bug, and asks to be reported."""
     message = " ".join(str(error).split())
+    if isinstance(error, RegardError) and "." in (error.option or ""):
+        message = error.about(f"--{str(error.option).replace('_', '-')}")
     memory = out_of_memory(error, command)
     if memory is not None and not isinstance(error, RegardError):
         return memory

@@ -1,4 +1,4 @@
-"""Words of the command line as settings: read by tyro for one concrete dataclass, with errors of one line."""
+"""Words of the command line as options of a config, with errors of one line; and the help that lists them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from itertools import accumulate
+from types import NoneType
+from typing import Any, get_args, get_origin
 
-import tyro
-
+from regard.config import is_rare, is_unsplit, override, plain_type, union_members, without_bounds
+from regard.config import options_of as types_of
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
 from regard.recipes.request import TrainRequest
@@ -69,16 +69,19 @@ def change_settings(recipe: Recipe, settings: Settings, words: list[str], progra
     for key, advice in derived.items():
         if key in typed:
             instead = f"; {advice}" if advice else ""
-            raise RegardError(f"--{key} follows from the data, so it cannot be set{instead}")
+            raise RegardError(f"follows from the data, so it cannot be set{instead}", option=key)
     return chosen
 
 
 def _typed_options(chosen: Any, words: list[str]) -> dict[str, Any]:
     """The options among the words with their values, by dotted name: also those that equal the default."""
-    names = {re.sub(r"^--(.*\.)?no-", r"--\1", word.partition("=")[0].replace("_", "-")) for word in words}
-    names |= {word.partition("=")[0].replace("_", "-") for word in words}
-    keys = [option[2:].replace("-", "_") for option in options_of(type(chosen)) if option in names]
-    return {key: reduce(getattr, key.split("."), chosen) for key in keys}
+    return {
+        key: reduce(getattr, key.split("."), chosen) for key in read_words(type(chosen), words, "", _ignore)
+    }
+
+
+def _ignore(word: str) -> None:
+    """Words that are no option were refused before."""
 
 
 def _option_value(words: list[str], option: str) -> str | None:
@@ -88,103 +91,17 @@ def _option_value(words: list[str], option: str) -> str | None:
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
         if name.replace("_", "-") == option:
-            if equals:
-                found = value
-            else:
-                found = " ".join(words[number + 1 : number + 2])
+            found = value if equals else " ".join(words[number + 1 : number + 2])
     return found
 
 
 def early_options(recipe: Recipe, words: list[str]) -> dict[str, Any]:
     """The options on which defaults of this recipe depend; whole numbers as such."""
     found = {each: value for each in recipe.early_options if (value := _option_value(words, f"--{each}"))}
-    short = {
-        name: value.isdecimal() and len(value) < 20 for name, value in found.items()
-    }  # others are refused
-    return {name: int(value) if short[name] else value for name, value in found.items()}
+    return {name: read_value(value, int | str) for name, value in found.items()}
 
 
-def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[str]) -> str:
-    """Every option of a recipe with its default."""
-    default = recipe.defaults(path, kind, early_options(recipe, words))
-    shown = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
-        tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe.name}")
-    known = {**recipe.help, **{name: what.format(recipe=recipe.name) for name, what in FIRST.items()}}
-    first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
-    examples = "".join(f"\n  {each}" for each in recipe.examples)
-    return (
-        f"usage: regard train {recipe.name} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: "
-        f"{type(default).__doc__}\n\n"
-        f"examples:{examples}\n\n"
-        f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help "
-        "to see yours.\n\n" + _without_what_cannot_be_set(shown.getvalue(), recipe.derived_options(default))
-    )
-
-
-@contextlib.contextmanager
-def _one_column() -> Iterator[None]:
-    """On a wide terminal tyro sets options in several columns; here every line is one option's."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(min(ONE_COLUMN, shutil.get_terminal_size().columns))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = before
-
-
-def _without_what_cannot_be_set(text: str, derived: Mapping[str, str]) -> str:
-    """tyro's help from the first section on, without what follows from the data or was said before."""
-    kept, hidden = [], False
-    for line in text[max(0, text.find("data options") - 1) :].splitlines():
-        if (option := re.match(r"\W*--([a-z.-]+)", line)) or "options" in line:
-            hidden = option is not None and option[1].replace("-", "_") in (*derived, "data.path")
-        hidden = hidden and bool(line.strip())  # what comes between sections stays
-        if not hidden:
-            kept.append(line.rstrip())
-    return "\n".join(kept)
-
-
-def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, list[str]]:
-    """The options of a dataclass among the words of a command, and the words that are none.
-
-    A text may begin with one dash, or hold spaces; a word that begins with two dashes and holds none is meant
-    as an option.
-    """
-    known = options_of(cls)
-    own: list[str] = []
-    rest: list[str] = []
-    words = list(words)
-    while words:
-        word = words.pop(0)
-        name = word.partition("=")[0].replace("_", "-")
-        hint = known.get(name, known.get(name.replace("--no-", "--", 1)))
-        if hint is None:
-            if name.startswith("--") and not any(each.isspace() for each in word):
-                raise unknown_option(word, list(known), program)
-            rest.append(word)
-            continue
-        own.append(word)
-        several = get_origin(hint) is tuple
-        while hint is not bool and "=" not in word and words and not words[0].startswith("--"):
-            own.append(words.pop(0))
-            if not several:
-                break
-    return parse(cls, own, cls(), program), rest
-
-
-def options_help(cls: type[Any], program: str) -> str:
-    """Every option of a dataclass with its default."""
-    shown = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
-        tyro.cli(cls, args=["--help"], prog=program)
-    return shown.getvalue().partition("\n\n")[2]  # the usage is said already
-
-
-# ── what is wrong, in one line
+# ── reading
 
 
 def parse(
@@ -195,68 +112,101 @@ def parse(
     more: tuple[str, ...] = (),
     hidden: frozenset[str] = frozenset(),
 ) -> Any:
-    """tyro, but what is wrong is a ValueError of one line.
+    """The default with the options that the words say.
 
     more    options that are read elsewhere, to be suggested
     hidden  options that follow from the data, not to be suggested
     """
-    known = options_of(cls)
-    _check_words(words, known, more, program, hidden)
+
+    def refuse(word: str) -> None:
+        raise unknown_option(word, [*options_of(cls), *more], program, hidden)
+
+    return _change(default, read_words(cls, words, program, refuse), program)
+
+
+def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, list[str]]:
+    """The options of a config among the words of a command, and the words that are none.
+
+    A text may begin with one dash, or hold spaces; a word that begins with two dashes and holds none is meant
+    as an option.
+    """
+    rest: list[str] = []
+
+    def keep(word: str) -> None:
+        if word.startswith("--") and not any(each.isspace() for each in word):
+            raise unknown_option(word, list(options_of(cls)), program)
+        rest.append(word)
+
+    return _change(cls(), read_words(cls, words, program, keep), program), rest
+
+
+def _change(default: Any, given: Mapping[str, Any], program: str) -> Any:
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # there it draws a box, in colours
-            return tyro.cli(cls, args=words, default=default, prog=program)
-    except SystemExit as error:
-        raise RegardError(f"{_reason(error, known, hidden)}; see: {program} --help") from None
+        return override(default, given)
+    except RegardError as error:
+        words = error.about(error.option and as_option(error.option))
+        raise RegardError(f"{words}{' ' if words.endswith('?') else '; '}see: {program} --help") from None
 
 
 def options_of(cls: type[Any]) -> dict[str, Any]:
-    """Each option of a dataclass (and of the dataclasses in it) with its type: --train.steps: int | None."""
+    """Each option of a config (and of the configs in it) with its type: --train.steps: int | None."""
+    return {as_option(name): hint for name, hint in types_of(cls).items()}
+
+
+def as_option(name: str) -> str:
+    """train.save_minutes as it is typed: --train.save-minutes"""
+    return "--" + name.replace("_", "-")
+
+
+def read_words(
+    cls: type[Any], words: list[str], program: str, other: Callable[[str], None]
+) -> dict[str, Any]:
+    """The options that the words say, by dotted name. other: what is done with a word that is none"""
+    known = {as_option(name): (name, hint) for name, hint in types_of(cls).items()}
     found: dict[str, Any] = {}
-    for name, hint in get_type_hints(cls).items():
-        option = "--" + name.replace("_", "-")
-        if isinstance(hint, type) and is_dataclass(hint):
-            found |= {f"{option}.{each[2:]}": one for each, one in options_of(hint).items()}
-        elif name in {field.name for field in fields(cls)}:
-            found[option] = hint
-    return found
-
-
-def _check_words(
-    words: list[str], known: Mapping[str, Any], more: tuple[str, ...], program: str, hidden: frozenset[str]
-) -> None:
-    """Raise a ValueError for the first word that is no option, or no value for one."""
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
-        name, equals, value = word.partition("=")
-        name = name.replace("_", "-")
-        positive = re.sub(r"^--(.*\.)?no-", r"--\1", name)
-        hint = known.get(name, known.get(positive))
-        if hint is None or (hint is not bool and name not in known):
-            raise unknown_option(word, [*known, *more], program, hidden)
-        if hint is bool:
+        option, equals, value = word.partition("=")
+        option = option.replace("_", "-")
+        positive = re.sub(r"^--(.*\.)?no-", r"--\1", option)
+        name, hint = known.get(option) or known.get(positive) or ("", None)
+        flag = plain_type(hint) is bool
+        if hint is None or not (option in known or flag):
+            other(word)
             continue
-        several = get_origin(hint) is tuple
+        inner = get_args(plain_type(hint)) if get_origin(plain_type(hint)) is tuple else ()
         values = [value] if equals else []
-        while not equals and waiting and not waiting[0].startswith("--") and (several or not values):
+        if flag and not equals:
+            values = [waiting.pop(0)] if waiting and waiting[0] in ("True", "False") else ["True"]
+        while not (equals or flag) and waiting and not waiting[0].startswith("--") and (inner or not values):
             values.append(waiting.pop(0))
         if not values:
-            raise RegardError(f"{name} needs a value after it; see: {program} --help")
-        for each in values:
-            if not _fits(each, hint):
-                choices = _choices(hint)
-                near = nearest(each, choices)
-                hope = f"; did you mean '{near}'?" if near else ""
-                raise RegardError(f"{name} must be {describe_type(hint)}, got '{each}'{hope}")
+            raise RegardError(f"{option} needs a value after it; see: {program} --help")
+        if inner and values != ["None"]:
+            parts = (
+                values if is_unsplit(hint) else [part for each in values for part in each.split(",") if part]
+            )
+            found[name] = [read_value(each, inner[0]) for each in parts]
+        else:
+            found[name] = read_value(values[0], hint)
+        if flag and option not in known:
+            found[name] = not found[name]
+    return found
 
 
-def _choices(hint: Any) -> list[str]:
-    """The words that a type allows, where it names them."""
-    if get_origin(hint) in (Union, UnionType):
-        return [choice for each in get_args(hint) for choice in _choices(each)]
-    if get_origin(hint) is Literal:
-        return [each for each in get_args(hint) if isinstance(each, str)]
-    return []
+def read_value(word: str, hint: Any) -> Any:
+    """A word as the number, None or text that its option may hold; what is none of them stays a word, to be refused."""
+    kinds = [without_bounds(each) for each in union_members(hint)]
+    if word == "None" and NoneType in kinds:
+        return None
+    if bool in kinds and word in ("True", "False"):
+        return word == "True"
+    for kind in (int, float):
+        if kind in kinds:
+            with contextlib.suppress(ValueError):
+                return kind(word)
+    return word
 
 
 def _looks_like_path(word: str) -> bool:
@@ -267,7 +217,7 @@ def _looks_like_path(word: str) -> bool:
 
 def unknown_option(
     word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()
-) -> ValueError:
+) -> RegardError:
     name = word.partition("=")[0]
     if not name.startswith("-"):
         hope = ""
@@ -282,43 +232,67 @@ def unknown_option(
     )
 
 
-def _fits(word: str, hint: Any) -> bool:
-    """Can a word be read as this type?"""
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(word, each) for each in get_args(hint))
-    if get_origin(hint) is Literal:
-        return word in get_args(hint)
-    if hint in (int, float):
-        with contextlib.suppress(ValueError):
-            hint(word)
-            return True
-        return False
-    return hint is not NoneType or word == "None"
+# ── help
 
 
-def describe_type(hint: Any) -> str:
-    if get_origin(hint) in (Union, UnionType):
-        return " or ".join(describe_type(each) for each in get_args(hint))
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, get_args(hint)))
-    return {int: "a whole number", float: "a number", NoneType: "None"}.get(hint, "text")
+def help_text(
+    recipe: Recipe, path: str | None, kind: str | None, words: list[str], *, every: bool = False
+) -> str:
+    """The options of a recipe with their defaults: the usual ones, or every one."""
+    default = recipe.defaults(path, kind, early_options(recipe, words))
+    known = {**recipe.help, **{name: what.format(recipe=recipe.name) for name, what in FIRST.items()}}
+    first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
+    examples = "".join(f"\n  {each}" for each in recipe.examples)
+    program = f"regard train {recipe.name}"
+    return (
+        f"usage: {program} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: {type(default).__doc__}\n\n"
+        f"examples:{examples}\n\n"
+        f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help "
+        "to see yours.\n\n"
+        + list_options(
+            type(default), default, program, every, {*recipe.derived_options(default), "data.path"}
+        )
+    )
 
 
-def _reason(error: BaseException, known: Mapping[str, Any], hidden: frozenset[str]) -> str:
-    """Why a dataclass refused its values, with the option's name in place of the field's."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ValueError):
-        cause = cause.__cause__ or cause.__context__
-    words = str(cause or "the options could not be read")
-    field = re.match(r"(\w+)(?: of \w+)? (?=must|is)", words)
-    if field is None:
-        return words
-    same = [
-        each
-        for each in known
-        if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-")
-        and each[2:].replace("-", "_") not in hidden
-    ]
-    if len(same) == 1:
-        return f"{same[0]} {words[field.end() :]}"
-    return words
+def options_help(cls: type[Any], program: str, *, every: bool = False) -> str:
+    """The options of a command with their defaults: the usual ones, or every one."""
+    return list_options(cls, cls(), program, every, set())
+
+
+def list_options(cls: type[Any], default: Any, program: str, every: bool, hidden: set[str]) -> str:
+    """The options of a config, as tyro explains them by the comments behind their fields."""
+    import tyro
+
+    shown = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
+        tyro.cli(cls, args=["--help"], default=default, prog=program, config=(tyro.conf.AvoidSubcommands,))
+    text = shown.getvalue().partition("\n\n")[2]  # the usage is said already
+    rare = set() if every else {name for name, hint in types_of(cls).items() if is_rare(hint)}
+    kept, hides, left_out = [], False, 0
+    for line in text[max(0, text.find("data options") - 1) :].splitlines():
+        if (option := re.match(r"\W*--([a-z.-]+)", line)) or "options" in line:
+            name = option[1].replace("-", "_") if option else ""
+            parts = {name, *accumulate(name.split("."), "{}.{}".format)}
+            hides = bool(parts & (hidden | rare))
+            left_out += bool(parts & rare - hidden)
+        hides = hides and bool(line.strip())  # what comes between sections stays
+        if not hides:
+            kept.append(line.rstrip())
+    if left_out:
+        kept.append(f"{left_out} more options: {program} --help-all")
+    return "\n".join(kept)
+
+
+@contextlib.contextmanager
+def _one_column() -> Iterator[None]:
+    """On a wide terminal tyro sets options in several columns; here every line is one option's."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(min(ONE_COLUMN, shutil.get_terminal_size().columns))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from regard.config import Rare
+from regard.config import Rare, config
 from regard.errors import RegardError
 
 SAMPLE = 1 << 18  # characters that decide about marks and quotes
@@ -56,7 +56,7 @@ ODD = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TableConfig:
     """How tables are read: the part of the data settings that all kinds with tables share. None: found from the file"""
 
@@ -485,7 +485,7 @@ def _with_structure(
     if header:
         names = _different(head[:kept])
         doubts += [
-            f"{path} has several columns called '{name}', numbered from {name}_2 on" for name in repeated
+            f"{path} has several columns called '{name}', numbered from {name}_2 on" for name in repeated[:5]
         ]
         after = line + 1 + "".join(first).count("\n")
         if len(body) > 1 and width > 1:
@@ -552,11 +552,13 @@ def _is_header(head: Sequence[str], rows: Sequence[Sequence[str]], asked: bool |
 
 def _different(names: Sequence[str]) -> list[str]:
     """The names, with a number at a second one of the same name."""
-    found: list[str] = []
+    found: dict[str, None] = {}
+    numbers: dict[str, int] = {}  # the last number that a name got, so that thousands alike take no time
+    given = set(names)
     for name in names:
-        new, number = name, 1
-        while new in found or (number > 1 and new in names):
-            number += 1
-            new = f"{name}_{number}"
-        found.append(new)
-    return found
+        new = name
+        while new in found or (new != name and new in given):
+            numbers[name] = numbers.get(name, 1) + 1
+            new = f"{name}_{numbers[name]}"
+        found[new] = None
+    return list(found)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from regard.config import LARGEST
 from regard.errors import RegardError
 
-MOST = LARGEST["classes"]
+MOST = 2**16  # classes
 
 
 def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:

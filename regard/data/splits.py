@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
+from regard.config import Count, Rare, Seed, Share, config
 from regard.data.array import Array
 from regard.data.batch import generator, held_out
 from regard.errors import RegardError
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
 NOWHERE = 255  # in no split: what nobody knows the target of
+Folds = Annotated[int, Field(ge=2, le=1000)]
 SPLITS = {
     "train": TRAIN,
     "training": TRAIN,
@@ -31,19 +34,19 @@ NAMED = 3  # classes that are named in a note
 OF_VALIDATION, OF_TEST, OF_FOLDS = 2, 12, 14
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SplitConfig:
     """Which examples a model does not learn from: the part of the data settings that most kinds share."""
 
     # share of the examples (of each class) in the validation split, by which the weights are chosen
-    validation: float = 0.1
+    validation: Share = 0.1
     # share of the examples (of each class) in the test split, evaluated once, at the end; None: a tenth if there
     # are 1,000 or more, and none if the data has its own test split or is smaller
-    test: float | None = None
+    test: Share | None = None
     # cross-validation: train once for each of this many parts of the data, which is then the test split
-    folds: int | None = None
-    fold: int | None = None  # with folds: train only for this one, counted from 1
-    seed: int | None = None  # draws the splits; None: the seed of --train.seed
+    folds: Rare[Folds | None] = None
+    fold: Rare[Count | None] = None  # with folds: train only for this one, counted from 1
+    seed: Rare[Seed | None] = None  # draws the splits; None: the seed of --train.seed
 
     def seed_of(self, train: int) -> int:
         """The seed of the splits, from that of the training."""
@@ -54,24 +57,20 @@ class SplitConfig:
 
 def check_splits(config: SplitConfig, unit: str) -> None:
     """For `__post_init__`: the shares and the fold can be right. unit: what is counted"""
-    for name in ("validation", "test"):
-        share = getattr(config, name)
-        if share is not None and not 0 <= share < 1:
-            raise RegardError(f"{name} is a share of the {unit}: at least 0 and below 1, got {share}")
     if config.test is not None and config.folds is None and not config.validation + config.test < 1:
         raise RegardError(
             f"validation and test are shares, together below 1, got {config.validation} and {config.test}"
         )
-    if config.seed is not None and config.seed < 0:
-        raise RegardError(f"seed must be at least 0, got {config.seed}")
     if config.folds is None:
         if config.fold is not None:
-            raise RegardError(f"fold {config.fold} needs the number of folds; give --data.folds, too")
+            raise RegardError(
+                f"needs the number of folds, got fold={config.fold}; give folds, too", option="fold"
+            )
         return
-    if config.folds < 2:
-        raise RegardError(f"folds must be at least 2, got {config.folds}")
-    if config.fold is not None and not 1 <= config.fold <= config.folds:
-        raise RegardError(f"fold must be from 1 to {config.folds}, the number of folds, got {config.fold}")
+    if config.fold is not None and config.fold > config.folds:
+        raise RegardError(
+            f"must be from 1 to {config.folds}, the number of folds, got {config.fold}", option="fold"
+        )
     if config.validation + 1 / config.folds >= 1:
         raise RegardError(
             f"validation {config.validation} and one of {config.folds} folds leave nothing to train on; "

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
+from regard.config import Amount, config
 from regard.data.array import Array
-from regard.errors import RegardError
 
 Asks = Literal["auto", "classes", "numbers"]
 FEW = 10  # whole numbers with no more different values than this are classes
-
-
-def check_asks(asks: str) -> None:
-    """For `__post_init__` of a config."""
-    if asks not in get_args(Asks):
-        raise RegardError(f"asks must be one of {', '.join(get_args(Asks))}, got {asks!r}")
 
 
 def infer_asks(values: Sequence[Any], asks: Asks = "auto") -> Literal["classes", "numbers"]:
@@ -86,19 +78,13 @@ def find_scale(values: Array) -> Array:
     return np.where(changes & (deviation > 0), deviation, 1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Numbers:
     """A number to predict. The model predicts (number − centre) / scale."""
 
     name: str  # of the column
     centre: float  # the mean in the train split
-    scale: float  # the standard deviation there
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.centre) and math.isfinite(self.scale) and self.scale > 0):
-            raise RegardError(
-                f"centre and scale must be finite, scale above 0, got {self.centre}, {self.scale}"
-            )
+    scale: Amount  # the standard deviation there
 
     @classmethod
     def measure(cls, name: str, values: Array) -> Numbers:

@@ -3,73 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Annotated, Any
 
 import torch
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from regard.config import check_positive, check_sizes
+from regard.config import UNSPLIT, Amount, Rare, Size, Weight, config
 from regard.errors import RegardError, nearest
 
 HEAD = 1024  # of a large vocabulary, so many of the likeliest tokens are sorted first
 
 
-@dataclass(frozen=True, kw_only=True)
+def _in_a_tuple(given: Any) -> Any:
+    """One text is as good as a list of one."""
+    if isinstance(given, str):
+        return (given,)
+    return tuple(given) if isinstance(given, list) else given
+
+
+Chance = Annotated[float, Field(gt=0, le=1)]
+Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_in_a_tuple), UNSPLIT]
+
+
+@config
 class Sampling:
     """How to choose the next token from its probabilities."""
 
-    max_new: int = 200  # largest number of new tokens
-    temperature: float = 0.8  # divides the logits; 0: always the most probable token
-    top_k: int | None = None  # sample from the k most probable tokens; None: from all
+    max_new: Size = 200  # largest number of new tokens
+    temperature: Weight = 0.8  # divides the logits; 0: always the most probable token
+    top_k: Size | None = None  # sample from the k most probable tokens; None: from all
     # sample from the smallest set of tokens with this total probability; None: from all
-    top_p: float | None = None
+    top_p: Rare[Chance | None] = None
     # sample from tokens with at least this share of the highest probability; None: from all
-    min_p: float | None = None
-    repetition: float = 1.0  # above 1: makes tokens that occurred before less probable
-    seed: int | None = None  # the same seed gives the same text; None: another text each time
-    samples: int = 1  # number of texts; with beams: of the best texts
-    beams: int = 1  # above 1: beam search instead of sampling
+    min_p: Rare[Chance | None] = None
+    repetition: Rare[Amount] = 1.0  # above 1: makes tokens that occurred before less probable
+    # the same seed gives the same text; None: another text each time
+    seed: Annotated[int, Field(ge=-(2**32), le=2**32 - 1)] | None = None
+    samples: Annotated[int, Field(ge=1, le=2**12)] = 1  # number of texts; with beams: of the best texts
+    beams: Annotated[int, Field(ge=1, le=2**12)] = 1  # above 1: beam search instead of sampling
     # beams are compared by Σ log p / length^this: 1 is the mean, 0 prefers short texts
-    length_penalty: float = 1.0
-    stop: tuple[str, ...] = ()  # texts that end the generation; they are not part of the output
+    length_penalty: Rare[Weight] = 1.0
+    # texts that end the generation; they are not part of the output
+    stop: Stops = ()
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        for name in ("max_new", "samples", "beams", "top_k"):
-            value = getattr(self, name)
-            if not (name == "top_k" and value is None) and (type(value) is not int or value < 1):
-                raise RegardError(f"{name} must be a whole number above zero, got {value!r}")
-        if not _is_number(self.temperature) or not self.temperature >= 0:
-            given = self.temperature
-            raise RegardError(
-                f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the most probable "
-                "token"
-            )
-        if self.seed is not None and type(self.seed) is not int:
-            raise RegardError(f"seed must be a whole number, got {self.seed!r}")
-        for name in ("top_p", "min_p"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value <= 1):
-                raise RegardError(f"{name} must be above 0 and at most 1, got {value!r}; None leaves it out")
-        check_positive(self, "repetition")
-        if not _is_number(self.length_penalty) or not self.length_penalty >= 0:
-            raise RegardError(
-                f"length_penalty must be a number, 0 or more, got {self.length_penalty!r}; 1 compares means"
-            )
         if self.beams == 1 and self.length_penalty != type(self).length_penalty:
             raise RegardError(
-                f"length_penalty={self.length_penalty} is for a beam search, but beams=1 samples; give beams too"
-            )
-        # one text is as good as a list of one
-        if isinstance(self.stop, str):
-            stop: Any = (self.stop,)
-        else:
-            stop = self.stop
-        object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, list) else stop)
-        if not isinstance(stop, tuple | list) or not all(isinstance(text, str) and text for text in stop):
-            raise RegardError(
-                f"stop must be texts that are not empty, such as ('\\n\\n',), got {self.stop!r}"
+                f"is for a beam search, but beams=1 samples, got {self.length_penalty}; give beams too",
+                option="length_penalty",
             )
         if self.beams > 1 and self.samples > self.beams:
             raise RegardError(
@@ -82,10 +65,6 @@ class Sampling:
                         f"{name} is for sampling, but beams={self.beams} is a beam search, which does not "
                         "sample; leave out one of them"
                     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def resolve_sampling(sampling: Sampling | None, options: dict[str, Any]) -> Sampling:

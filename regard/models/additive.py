@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.config import Depth, Length, Share, Size, Vocabulary, Width, config
+from regard.config import Depth, Length, Share, Size, Vocab, Width, config
 from regard.errors import RegardError
 from regard.models.sample_inputs import build_seeded, sample_sequences, sample_sets
 from regard.models.sequence_model import count_places
@@ -29,7 +29,7 @@ class AdditiveConfig:
     """A sum of evidence: that of a token depends on the token alone (and on its neighbours, with `window`)."""
 
     outputs: Size  # logits of classes, or numbers
-    vocab: Vocabulary | None = None  # number of token ids; None: elements are numbers
+    vocab: Vocab | None = None  # number of token ids; None: elements are numbers
     features: Size | None = None  # numbers of each element; None: tokens are ids
     context: Length | None = None  # tokens of a text; None: any number
     hidden: Width = 64  # width of the embedding and of the hidden layers

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.edge_ops import edge_sum
-from regard.config import Count, Depth, Extras, Part, Share, Size, Width, config
+from regard.config import Count, Depth, Extras, Fraction, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.sample_inputs import build_seeded, sample_graph
 from regard.nn.edge_messages import check_edge_features
@@ -49,7 +49,7 @@ class GraphNetConfig:
     residual: bool = False  # residual connections around all layers but the first and the last
     dropout: Share = 0.0  # share of channels, and of attention, dropped in training
     spread: Extras = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
-    stay: Part = 0.1  # weight of a node's own prediction in each of these steps
+    stay: Fraction = 0.1  # weight of a node's own prediction in each of these steps
     # a prediction for each node, each pair of nodes, or each graph
     level: Literal["node", "edge", "graph"] = "node"
     pool: Literal["sum", "mean", "max", "attention"] = "mean"  # over the nodes of a graph

@@ -17,7 +17,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from regard.config import Amount, Depth, Length, Share, Vocabulary, Width, config
+from regard.config import Amount, Depth, Length, Share, Vocab, Width, config
 from regard.errors import RegardError
 from regard.models.caches import Caches
 from regard.models.sample_inputs import build_seeded
@@ -35,8 +35,8 @@ ROWS, TOKENS = 3, 12  # of sample inputs, unless more are asked for
 class Seq2SeqConfig:
     """Settings that all encoder-decoders have."""
 
-    vocab: Vocabulary  # number of token ids of the target
-    source_vocab: Vocabulary | None = None  # number of token ids of the source; None: as many as the target
+    vocab: Vocab  # number of token ids of the target
+    source_vocab: Vocab | None = None  # number of token ids of the source; None: as many as the target
     context: Length = (
         128  # longest sequence in training, source or target; also the size of a learned position table
     )

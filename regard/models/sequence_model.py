@@ -34,7 +34,7 @@ from regard.config import (
     Seed,
     Share,
     Size,
-    Vocabulary,
+    Vocab,
     Weight,
     Width,
     config,
@@ -68,7 +68,7 @@ from regard.symmetry.roles import Roles, Stream
 class SequenceConfig:
     """Settings of decoders and encoders."""
 
-    vocab: Vocabulary  # number of token ids
+    vocab: Vocab  # number of token ids
     context: Length = 256  # tokens per sequence in training; also the size of a learned position table
     dim: Width = 256  # width of the residual stream
     depth: Depth = 4  # blocks

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.config import Amount, Classes, Depth, Length, Share, Vocabulary, Width, config
+from regard.config import Amount, Classes, Depth, Length, Share, Vocab, Width, config
 from regard.errors import RegardError
 from regard.models.sample_inputs import build_seeded, sample_sequences
 from regard.models.sequence_model import Head, tiny_tokens
@@ -27,7 +27,7 @@ from regard.symmetry.roles import Roles, Stream
 class TokenConfig:
     """Settings of recurrent and convolutional models."""
 
-    vocab: Vocabulary  # number of token ids
+    vocab: Vocab  # number of token ids
     context: Length = 256  # tokens per sequence in training; afterwards it reads texts of any length
     dim: Width = 256  # width of embeddings and layers
     depth: Depth = 2  # layers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regard.config import LARGEST
+from regard.data.labels import MOST
 from regard.errors import RegardError
 
 
@@ -14,10 +14,8 @@ def read_labels(plain: Mapping[str, Any]) -> tuple[str, ...]:
     named = plain.get("id2label")
     if not isinstance(named, dict) or not named:
         count = plain.get("num_labels", 2)
-        if type(count) is not int or not 1 <= count <= LARGEST["classes"]:
-            raise RegardError(
-                f"num_labels must be a whole number from 1 to {LARGEST['classes']:,}, got {count!r}"
-            )
+        if type(count) is not int or not 1 <= count <= MOST:
+            raise RegardError(f"num_labels must be a whole number from 1 to {MOST:,}, got {count!r}")
         return tuple(f"LABEL_{i}" for i in range(count))
     try:
         found = {int(key): str(label) for key, label in named.items()}

@@ -145,7 +145,9 @@ def _choose_splits(
             how |= {"classes": strata[rows], "names": target.classes}
         found[rows] = draw_splits(len(rows), config, seed, **how)
     found = np.where(known, found, NOWHERE).astype(np.uint8)
-    alone = target is not None and (target.each is None or by != "examples")  # is each of them held out by itself?
+    alone = target is not None and (
+        target.each is None or by != "examples"
+    )  # is each of them held out by itself?
     if strata is not None and target is not None and alone and not drawn:
         notes = note_missing(found, strata, target.classes, singular(unit))
     return found, notes

@@ -16,6 +16,7 @@ from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
 D = TypeVar("D")
+SECTIONS = ("data", "model", "train")
 BUDGET = frozenset({"train.minutes", "train.steps"})
 
 
@@ -37,7 +38,7 @@ def settings_class(
     made = make_dataclass(name, sections, bases=(Settings,), frozen=True, kw_only=True)
     made.__doc__ = sentence
     made.__module__ = __name__
-    return made
+    return configs.config(made)
 
 
 @cache
@@ -70,43 +71,30 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     nearest known one."""
     if not options:
         return settings
-    sections = configs.to_dict(with_optimiser(settings, options.get("train.optimiser")))
-    return configs.from_dict(type(settings), _with_options(sections, options))
+    for key in options:
+        section, dot, _ = key.partition(".")
+        if not dot or section not in SECTIONS:
+            raise RegardError(
+                f"options are named section.name with a section among {', '.join(SECTIONS)}, got '{key}'"
+            )
+    return configs.override(with_optimiser(settings, options.get("train.optimiser")), options)
 
 
 def set_options(data: D, options: Mapping[str, Any]) -> D:
     """A data section with dotted options set: {"data.test": 0.1}."""
     if not options:
         return data
-    sections = _with_options({"data": configs.to_dict(data)}, options)
     cls: Any = type(data)
-    found: D = configs.from_dict(data_alone(cls), sections).data
+    found: D = configs.override(data_alone(cls)(data=data), options).data
     return found
 
 
-def _with_options(sections: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    for key, value in options.items():
-        section, *names = key.split(".")
-        if section not in sections or not names:
-            raise RegardError(
-                f"options are named section.name with a section among {', '.join(sections)}, got '{key}'"
-            )
-        place = sections[section]
-        for part in names[:-1]:  # of a section in a section: data.augment.flip
-            if isinstance(place.get(part), dict):
-                place = place[part]
-            else:
-                place = {}
-        place[names[-1]] = value
-    return sections
-
-
 @cache
-def data_alone(data: Any) -> type[Any]:
-    """A dataclass of the data section alone: its options are read before all others."""
-    made: type[Any] = make_dataclass("DataSettings", [("data", data)], frozen=True, kw_only=True)
+def data_alone(data: Any) -> Any:
+    """A config of the data section alone: its options are read before all others."""
+    made = make_dataclass("DataSettings", [("data", data)], frozen=True, kw_only=True)
     made.__module__ = __name__
-    return made
+    return configs.config(made)
 
 
 def moved_data(settings: Settings, data: Any) -> dict[str, Any]:

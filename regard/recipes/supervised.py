@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Rare, Share, config
 from regard.data.array import Array
 from regard.data.splits import SplitConfig, check_splits
 from regard.errors import RegardError
@@ -22,17 +22,15 @@ from regard.recipes.predict import predict
 from regard.recipes.prediction import Prediction
 from regard.recipes.prepare import prepare
 from regard.recipes.processor import Processor
-from regard.recipes.settings import Settings, check_choice
+from regard.recipes.settings import Settings
 from regard.recipes.supervised_reader import SupervisedReader
 from regard.recipes.target import Asks, Target
 from regard.recipes.task import SupervisedTask
 from regard.runs.run import Run
 from regard.training.tasks import Task
 
-ASKS = ("auto", "classes", "several", "numbers")
 
-
-@dataclass(frozen=True, kw_only=True)
+@config
 class SupervisedConfig(SplitConfig):
     """Which data to learn from, and what is predicted: the part of the data settings that all kinds share."""
 
@@ -44,14 +42,10 @@ class SupervisedConfig(SplitConfig):
     # several: any number of classes in one cell, with ; between them
     asks: Asks = "auto"
     balanced: bool = False  # give each class the same weight in the loss, however many examples it has
-    smoothing: float = 0.0  # the share of each label that is given to all classes alike
+    smoothing: Rare[Share] = 0.0  # the share of each label that is given to all classes alike
 
     def __post_init__(self) -> None:
-        check_sizes(self)
         check_splits(self, self.unit)
-        check_choice("way to read targets", self.asks, ASKS)
-        if not 0 <= self.smoothing < 1:
-            raise RegardError(f"smoothing must be at least 0 and below 1, got {self.smoothing}")
 
 
 @dataclass(frozen=True, kw_only=True)

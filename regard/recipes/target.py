@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.config import config
 from regard.data.array import Array
 from regard.data.batch import IGNORE
 from regard.data.labels import sort_labels
@@ -31,7 +32,7 @@ MARK = ";"  # between the classes of one cell, where there may be several
 NAMED = 5  # classes that an error names
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Target:
     """Classes, several classes at once, or numbers in their own units. Exactly one of `classes` and `numbers` is
     there."""

@@ -17,7 +17,7 @@ import math
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -140,7 +140,7 @@ class Run:
         """The same run, which reads its inputs with some settings of the data changed, such as the name of a
         column. Nothing is written."""
         run = copy.copy(self)
-        run.config = self.config.changed({"data": {**(self.config.data or {}), **data}})
+        run.config = replace(self.config, data={**(self.config.data or {}), **data})
         run.asked = frozenset(data)
         return run
 
@@ -163,7 +163,7 @@ class Run:
 
     def update(self, **values: Any) -> None:
         """Write some keys of config.json anew."""
-        config = self.config.changed({name: _plain(value) for name, value in values.items()})
+        config = replace(self.config, **{name: _plain(value) for name, value in values.items()})
         self.write("config.json", config.to_json())
         self.config = config
 

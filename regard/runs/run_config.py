@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
-from regard.errors import RegardError, nearest
+from regard.config import config, from_dict
+from regard.errors import RegardError
 
-SECTIONS = ("model", "data", "train", "corpus", "processor", "counts", "test")
-TEXTS = ("regard", "recipe", "kind", "module", "unit", "from", "folder", "given", "imported")
-KINDS: dict[str, Any] = {
-    **dict.fromkeys(SECTIONS, dict | None),
-    **dict.fromkeys(TEXTS, str | None),
-    **dict.fromkeys(("steps", "evaluate_every"), int | None),
-}  # what each key of the file holds
 FORMAT = 3  # of config.json; raised when older files can no longer be read
 KEYS = {"origin": "from"}  # the name of a field in the file, where that is not a valid name in Python
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RunConfig:
     """The content of config.json. Sections are plain values: `Run.section` decodes one by the dataclass of
     its owner."""
@@ -58,10 +51,6 @@ class RunConfig:
         found = {KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in found.items() if value is not None}
 
-    def changed(self, values: Mapping[str, Any]) -> RunConfig:
-        """The same with some keys written anew."""
-        return RunConfig(**{field.name: getattr(self, field.name) for field in fields(self)} | dict(values))
-
 
 def read_run_config(found: Any, where: str) -> RunConfig:
     """What a config.json says; a ValueError for one of another program or of another format. `where`: the
@@ -73,14 +62,8 @@ def read_run_config(found: Any, where: str) -> RunConfig:
         raise RegardError(
             f"{where} was made by {made}, and this version reads format {FORMAT}; train it again"
         )
-    names = {KEYS.get(field.name, field.name): field.name for field in fields(RunConfig)}
-    for name in found:
-        if name not in names:
-            near = nearest(name, names)
-            hint = f"; did you mean '{near}'?" if near else ""
-            raise RegardError(f"{where}/config.json has a key '{name}' that this version does not know{hint}")
-        if not isinstance(found[name], KINDS.get(name, object)):
-            raise RegardError(
-                f"{where}/config.json has '{name}' of the type {type(found[name]).__name__}, which no run has"
-            )
-    return RunConfig(**{names[name]: value for name, value in found.items()})
+    names = {key: name for name, key in KEYS.items()}
+    try:
+        return from_dict(RunConfig, {names.get(key, key): value for key, value in found.items()})
+    except RegardError as error:
+        raise RegardError(f"{where}/config.json: {error}") from error

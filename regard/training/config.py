@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.config import Amount, Natural, Part, Positive, Rare, Seed, Share, Size, Weight, config
+from regard.config import Amount, Fraction, Natural, Positive, Rare, Seed, Share, Size, Weight, config
 from regard.errors import RegardError
 
 Processes = Annotated[int, Field(ge=1, le=256)]
@@ -35,7 +35,7 @@ class TrainConfig:
     # by what the learning rate falls from each block to the one below it, in fine-tuning (0.8, say); 1: the same for all
     layer_decay: Rare[Annotated[float, Field(gt=0, le=1)]] = 1.0
     warmup: Natural = 20  # steps in which the learning rate rises
-    decay: Part = 0.6  # share of the steps, at the end, in which the learning rate falls to 0
+    decay: Fraction = 0.6  # share of the steps, at the end, in which the learning rate falls to 0
     clip: Rare[Amount | None] = 1.0  # largest norm of the gradient; None: no clipping
     # auto: bfloat16 where the hardware multiplies it at full speed
     precision: Literal["auto", "float32", "bfloat16"] = "auto"

@@ -1,14 +1,15 @@
 """Words of the command line: what is wrong with them is said in one plain line, with the nearest right one."""
 
 import re
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 
 from regard import registry
 from regard.cli import options
 from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
+from regard.config import UNSPLIT, Rare, Size, config, describe_type, plain_type
 from regard.generation.sampling import Sampling
 from regard.models.attentions import OPTIONS
 from regard.recipes.base import get_recipe
@@ -16,21 +17,32 @@ from regard.recipes.text.defaults import DecoderSettings
 from regard.recipes.text.generate import GenerateOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
+class Near:
+    kind: Literal["near"] = "near"
+    width: Size = 8  # how far it sees
+
+
+@config
+class Far:
+    kind: Literal["far"] = "far"
+    step: Size = 2  # how far apart
+
+
+@config
 class Inner:
-    size: int = 3
+    size: Size = 3  # of it
     share: float | None = None
     kind: Literal["plain", "fancy"] = "plain"
     quick_start: bool = False
+    sizes: Rare[tuple[Size, ...]] = ()  # of others
+    texts: Annotated[tuple[str, ...], UNSPLIT] = ()
+    sees: Annotated[Near | Far, Field(discriminator="kind")] = Near()
 
-    def __post_init__(self):
-        if self.size < 1:
-            raise ValueError(f"size of Inner must be above zero, got {self.size}")
 
-
-@dataclass(frozen=True, kw_only=True)
+@config
 class Outer:
-    part: Inner = field(default_factory=Inner)
+    part: Inner = Inner()
 
 
 def parsed(*words):
@@ -46,6 +58,35 @@ def test_right_words():
         quick_start=True
     )
     assert parsed("--part.share", "-1e-3").share == -1e-3
+    assert parsed("--part.quick-start", "False") == parsed("--part.quick-start=False") == Inner()
+
+
+@pytest.mark.parametrize("words", [["3,4"], ["3", "4"], ["3,", "4"]])
+def test_a_list_is_read_with_commas_and_without(words):
+    assert parsed("--part.sizes", *words, "--part.size", "1") == Inner(sizes=(3, 4), size=1)
+
+
+def test_texts_that_may_hold_commas_are_not_split():
+    assert parsed("--part.texts", "a, b", "c") == Inner(texts=("a, b", "c"))
+
+
+def test_a_part_is_chosen_by_its_kind_and_has_its_own_options():
+    assert parsed("--part.sees.step=5", "--part.sees", "far") == Inner(sees=Far(step=5))
+    assert parsed("--part.sees", "near", "--part.sees.width", "3") == Inner(sees=Near(width=3))
+    with pytest.raises(ValueError, match=r"^--part\.sees\.step.*part\.sees=far, got part\.sees=near; leave"):
+        parsed("--part.sees.step", "5")
+    with pytest.raises(ValueError, match=r"^--part\.sees\.kind.*near, far.*'fra'.*'far'"):
+        parsed("--part.sees", "fra")
+
+
+def test_rare_options_are_behind_help_all():
+    usual, every = (options.options_help(Outer, "program", every=each) for each in (False, True))
+    assert (
+        "--part.sizes" in every
+        and "--part.sizes" not in usual
+        and "1 more options: program --help-all" in usual
+    )
+    assert "--part.sees.width" in usual and "how far it sees" in usual
 
 
 @pytest.mark.parametrize(
@@ -71,6 +112,7 @@ def test_right_words():
             r"--part\.kind.*plain.*'fanci'.*'fancy'",
         ),
         (["--part.size", "7", "8"], "'8'.*program --help"),
+        (["--part.sizes", "3,x"], r"--part\.sizes\.1.*whole number.*'x'"),
         (["--part.quick-start", "yes"], "'yes'.*program --help"),
         (["--part.size", "-2"], r"--part\.size.*-2.*program --help"),
     ],
@@ -102,8 +144,8 @@ def test_other_words_were_not(word):
 
 def test_every_option_has_a_type_that_can_be_said():
     hints = [*options.options_of(DecoderSettings).values(), *options.options_of(Sampling).values()]
-    unsaid = {hint for hint in hints if options.describe_type(hint) == "text"}
-    assert unsaid == {bool, str, tuple[str, ...]}
+    unsaid = {hint for hint in hints if describe_type(hint) == "text"}
+    assert {plain_type(hint) for hint in unsaid} <= {str}
     assert "--train.seed" in options.options_of(DecoderSettings) and "--top-k" in options.options_of(Sampling)
 
 
@@ -120,7 +162,7 @@ def test_words_of_generate():
 )
 def test_every_option_is_explained(name, kind):
     """An option whose comment is lost has nothing in its help but the default."""
-    text = options.help_text(get_recipe(name), None, kind, [])
+    text = options.help_text(get_recipe(name), None, kind, [], every=True)
     shown = re.findall(r"^ *(--[a-z.-]+)[^\n]*\n?(?:\s+)([^\n]*)", text, re.MULTILINE)
     default = get_recipe(name).defaults(None, kind)
     derived = get_recipe(name).derived_options(default)
@@ -147,12 +189,12 @@ def test_every_option_of_an_attention_can_be_given(attention, kind):
 
 @pytest.mark.parametrize("kind, chosen", [("decoder", True), ("encoder", True), ("additive", False)])
 def test_features_are_chosen_where_they_are_random_and_hidden_where_they_follow_from_the_data(kind, chosen):
-    assert ("--model.features" in options.help_text(get_recipe("text"), None, kind, [])) == chosen
+    assert ("--model.features" in options.help_text(get_recipe("text"), None, kind, [], every=True)) == chosen
 
 
 @pytest.mark.parametrize("cls", [PredictOptions, EvaluateOptions, CheckOptions, LookOptions, GenerateOptions])
 def test_every_option_of_a_command_is_explained(cls):
-    text = options.options_help(cls, "regard")
+    text = options.options_help(cls, "regard", every=True)
     for option in options.options_of(cls):
         found = re.search(
             rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE

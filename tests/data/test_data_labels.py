@@ -2,8 +2,7 @@
 
 import pytest
 
-from regard.config import LARGEST
-from regard.data.labels import sort_labels
+from regard.data.labels import MOST, sort_labels
 from regard.errors import RegardError
 
 
@@ -14,7 +13,7 @@ def test_numbers_are_sorted_as_numbers_and_others_as_text():
 
 
 def test_too_many_classes_are_refused_with_their_number():
-    most = LARGEST["classes"]
+    most = MOST
     assert len(sort_labels(str(i) for i in range(most))) == most
     with pytest.raises(RegardError, match=f"{most + 1:,} different labels.*{most:,} at most"):
         sort_labels(f"l{i}" for i in range(most + 1))

@@ -378,30 +378,13 @@ def test_beams_give_several_texts_best_first():
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        ({"max_new": 0}, "max_new.*whole number.*zero.*0"),
-        ({"top_k": 0}, "top_k.*whole number.*zero.*0"),
-        ({"samples": 1.5}, "samples.*whole number.*zero.*1.5"),
-        (
-            {"temperature": -1},
-            "temperature.*0.*-1; 0",
-        ),
-        ({"top_p": 0.0}, "top_p.*0.*1.*0.0; None leaves"),
-        ({"min_p": 1.1}, "min_p.*0.*1.*1.1"),
-        ({"repetition": 0.0}, "repetition.*Sampling"),
-        ({"stop": ("",)}, "stop.*texts.*empty"),
-        ({"temperature": "hot"}, "temperature.*0.*'hot'"),
-        ({"seed": 0.5}, "seed.*whole number.*0.5"),
-        ({"top_p": "most"}, "top_p.*0.*1.*'most'"),
-        ({"stop": ""}, "stop.*texts.*empty"),
-        ({"stop": 3}, "stop.*texts.*empty.*3"),
-        (
-            {"beams": 2, "seed": 1},
-            "seed.*sampling.*beams=2",
-        ),
+        ({"stop": ("",)}, "stop.*text.*''"),
+        ({"stop": ""}, "stop.*text.*''"),
+        ({"stop": 3}, "stop.*list.*text.*3"),
+        ({"beams": 2, "seed": 1}, "seed.*sampling.*beams=2"),
         ({"beams": 2, "temperature": 1.5}, "temperature.*sampling.*beams=2"),
         ({"beams": 2, "samples": 3}, "2 beams.*3 samples.*beams=3"),
-        ({"beams": 2, "length_penalty": -1}, "length_penalty.*0.*-1"),
-        ({"length_penalty": 2.0}, "length_penalty=2.0.*beams=1"),
+        ({"length_penalty": 2.0}, "length_penalty.*beams=1.*2.0"),
     ],
 )
 def test_a_wrong_option_is_told_what_is_wrong(wrong, words):

@@ -62,7 +62,7 @@ def test_there_and_back(run):
             "was made by regard 0.1.0, format of before formats were counted, and this version reads format 3",
         ),
         ({"format": 2}, "format 2, and this version reads format 3; train it again"),
-        ({"knid": "line"}, "has a key 'knid' that this version does not know; did you mean 'kind'?"),
+        ({"knid": "line"}, "config.json: knid is no option of RunConfig; did you mean kind?"),
         ({"regard": None}, "is not a run of regard: its config.json"),
     ],
 )

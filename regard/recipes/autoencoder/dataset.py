@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
+from pydantic import Field
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Classes, Natural, Size, config
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.data.dialect import TableConfig
@@ -37,12 +38,11 @@ UNITS: dict[Form, str] = {"images": "images", "rows": "rows", "points": "point c
 CLOUDS = tuple(suffix for suffix in READERS if suffix != ".csv")  # a .csv in a folder may be anything
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class InputsConfig(TableConfig, SplitConfig):
     """Which inputs, and how they become numbers."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
-    largest: ClassVar[dict[str, int]] = {"size": 2**13, "points": 2**16}
 
     # images as for `regard train images`, with labels or without; a table of numbers; a folder of point clouds;
     # None: digits
@@ -51,7 +51,7 @@ class InputsConfig(TableConfig, SplitConfig):
     label: str = "label"  # the column that holds labels, if there are any
     columns: str | None = None  # tables of numbers: which columns, as a,b,c; None: all but the label
     # side that images are resized to; None: their shorter side (the median, if they differ), at most 64
-    size: int | None = None
+    size: Annotated[int, Field(ge=1, le=2**13)] | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all images are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
@@ -59,11 +59,9 @@ class InputsConfig(TableConfig, SplitConfig):
     # images as black and white: threshold at a half, or dynamic: each time drawn anew, white as often as it is
     # bright. Figures of the two cannot be compared
     binarise: Binarise = "none"
-    points: int = 256  # of each point cloud
+    points: Classes = 256  # of each point cloud
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "points", *(["size"] if self.size is not None else []))
         check_splits(self, "inputs")
         if self.image == self.label:
             raise RegardError(f"image and label must be two columns, got '{self.image}' for both")
@@ -103,36 +101,33 @@ def _form_of_folder(place: Path) -> Form:
     raise RegardError(f"{place} holds neither images nor point clouds ({', '.join(CLOUDS)})")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class InputsInfo:
     """Inputs in figures, and how they become numbers: with the model, all that later commands need."""
 
     path: str
     form: Form
-    rows: int  # how many there are
-    train: int
-    validation: int
-    test: int
-    shape: tuple[int, ...]  # c h w of an image, d of a row, n d of a point cloud
+    rows: Natural  # how many there are
+    train: Natural
+    validation: Natural
+    test: Natural
+    # c h w of an image, d of a row, n d of a point cloud
+    shape: Annotated[tuple[Size, ...], Field(min_length=1)]
     labels: tuple[str, ...] = ()  # none: there are no labels
-    counts: tuple[int, ...] = ()  # inputs of each label
+    counts: tuple[Natural, ...] = ()  # inputs of each label
     # of each channel of an image, where 1 is white, or of each column: the encoder reads (x − mean) / deviation
     mean: tuple[float, ...] = ()
-    deviation: tuple[float, ...] = ()
+    deviation: tuple[Amount, ...] = ()
     columns: tuple[str, ...] = ()  # of a table
     # of a table: the model sees (x − centre) / scale
     centre: tuple[float, ...] = ()
-    scale: tuple[float, ...] = ()
+    scale: tuple[Amount, ...] = ()
     skipped: tuple[str, ...] = ()  # what was wrong with files that were left out
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        if not self.shape or min(self.shape) < 1:
-            raise RegardError(f"shape must be whole numbers above zero, got {self.shape}")
-        if not len(self.columns) == len(self.centre) == len(self.scale) or min(self.scale, default=1) <= 0:
+        if not len(self.columns) == len(self.centre) == len(self.scale):
             raise RegardError(
-                f"{len(self.columns)} columns need as many centres and scales, none of them 0, got "
-                f"{self.centre} and {self.scale}"
+                f"{len(self.columns)} columns need as many centres and scales, got {self.centre} and {self.scale}"
             )
 
 

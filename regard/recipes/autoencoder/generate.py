@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from regard.config import check_positive, check_sizes
+from regard.config import UNSPLIT, Seed, Weight, config
 from regard.errors import RegardError
 from regard.recipes.autoencoder.codes import read_prior
 from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
@@ -33,37 +33,30 @@ NO_PRIOR = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GenerateOptions:
     """What to generate, and where to write it."""
 
-    largest: ClassVar[dict[str, int]] = {"count": 10**6, "steps": 10**4}
-
-    count: int = 64  # how many samples
+    count: Annotated[int, Field(ge=1, le=10**6)] = 64  # how many samples
     # images: sheet.png, a folder (ending in /) or .npz; tables: .csv or .npz; point clouds: .npz, .csv or a
     # folder; None: generated.png (or .npz) in the run, and rows of a table on the screen
     out: str | None = None
     near: str | None = None  # samples around this input: z + spread · ε, where z is its code
-    spread: float = 0.5  # of samples around an input
-    between: tuple[str, ...] = ()  # two inputs, A B: codes on the line from one to the other
-    steps: int = 9  # inputs on that line, both ends included
-    temperature: float = 1.0  # samples of the prior: less is nearer to the middle, and more alike
-    seed: int = 0
+    spread: Weight = 0.5  # of samples around an input
+    between: Annotated[
+        tuple[str, ...], UNSPLIT
+    ] = ()  # two inputs, A B: codes on the line from one to the other
+    steps: Annotated[int, Field(ge=2, le=10**4)] = 9  # inputs on that line, both ends included
+    temperature: Weight = 1.0  # samples of the prior: less is nearer to the middle, and more alike
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "count")
         if self.between and len(self.between) != 2:
             raise RegardError(
                 f"--between takes two inputs, got {len(self.between)}: {' '.join(self.between)}"
             )
         if self.between and self.near is not None:
             raise RegardError("--near and --between are two ways to choose codes; give one of them")
-        if self.steps < 2:
-            raise RegardError(f"steps must be at least 2, both ends, got {self.steps}")
-        for name in ("spread", "temperature", "seed"):
-            if not getattr(self, name) >= 0:
-                raise RegardError(f"{name} must be at least 0, got {getattr(self, name)}")
 
 
 @torch.no_grad()

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from regard import files
-from regard.config import check_positive, check_sizes
+from regard.config import config
 from regard.errors import RegardError
 from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
 from regard.recipes.autoencoder.generate import threshold_of
@@ -40,18 +41,15 @@ AT_ONCE = 64  # inputs that are encoded together
 PRINTED = 8  # numbers of a code that are printed
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CodeOptions:
     """Options of predict and evaluate."""
 
-    largest: ClassVar[dict[str, int]] = {"samples": 10**6}
-
     codes: str | None = None  # predict: also write the codes of all inputs, as .npz or .csv
-    samples: int = 100  # evaluate: importance samples of each input, by which log p(x) is estimated
+    # evaluate: importance samples of each input, by which log p(x) is estimated
+    samples: Annotated[int, Field(ge=1, le=10**6)] = 100
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "samples")
         if self.codes is not None and Path(self.codes).suffix.lower() not in (".npz", ".csv"):
             raise RegardError(f"--codes must be an .npz or a .csv file, got {self.codes!r}")
 

@@ -144,4 +144,3 @@ def _steps_for(traits: Traits) -> int | None:
     if steps > MOST_STEPS:
         return None
     return max(LEAST_STEPS, steps)
-

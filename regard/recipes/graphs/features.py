@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import check_sizes
+from regard.config import Amount, Natural, config
 from regard.data.array import Array
 from regard.data.targets import find_scale
 from regard.errors import RegardError
@@ -25,21 +24,16 @@ TOLD = 5  # columns that a note names
 Of = Literal["given", "degree", "both"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Scaling:
     """Which features nodes or edges have and how they are scaled, so that those of other graphs are scaled alike."""
 
     how: Literal["none", "rows", "columns"]
     of: Of = "given"  # a mean over neighbours or nodes cannot count, so the degree may be a feature, too
-    width: int  # of what is given
+    width: Natural  # of what is given
     mean: tuple[float, ...] | None = None
-    deviation: tuple[float, ...] | None = None
+    deviation: tuple[Amount, ...] | None = None
     fill: tuple[float, ...] | None = None  # what a missing feature becomes; None: none may be missing
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        if self.deviation is not None and min(self.deviation, default=1) <= 0:
-            raise RegardError(f"no deviation may be 0, got {self.deviation}")
 
     @property
     def features(self) -> int:
@@ -218,7 +212,9 @@ def _sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
         total = np.bincount(row, np.abs(values), minlength=len(x))
         values = (values / np.where(total > 0, total, 1)[row]).astype(np.float32)
     places = torch.from_numpy(np.stack([row, x.columns]))
-    return torch.sparse_coo_tensor(places, torch.from_numpy(values), x.shape, check_invariants=False).coalesce()
+    return torch.sparse_coo_tensor(
+        places, torch.from_numpy(values), x.shape, check_invariants=False
+    ).coalesce()
 
 
 # ── of edges

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.config import Depth, config
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, generator
 from regard.data.slices import refuse_slice, slice_graphs
@@ -45,14 +46,16 @@ from regard.recipes.target import Target, word_of
 DENSE = 2**27  # the largest number of features that a page stores dense
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GraphsFitted:
     """What the graphs said: with the weights, all that a prediction needs."""
 
     level: Literal["node", "edge", "graph"]  # what has targets
     nodes: Scaling  # of the features of nodes
     edges: Scaling | None = None  # of the features of edges; None: there are none, or they are not used
-    hops: int | None = None  # from a node to the farthest that is drawn around it; None: graphs are taken whole
+    hops: Depth | None = (
+        None  # from a node to the farthest that is drawn around it; None: graphs are taken whole
+    )
     in_memory: bool = False  # were the graphs in no file?
 
 
@@ -85,7 +88,11 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
             parts = replace(parts, edge_x=None, notes=())
         if self.fitted is None:
             return examples_of(
-                parts, self.config, want, level_of(parts, self.config), in_memory=path is None and data is not None
+                parts,
+                self.config,
+                want,
+                level_of(parts, self.config),
+                in_memory=path is None and data is not None,
             )
         if self.fitted.hops is not None:
             raise RegardError(
@@ -149,7 +156,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
         return replace(self, fitted=fitted)
 
     def notes(self, examples: Examples, train: Array) -> tuple[str, ...]:
-        graphs, config = examples.about["graphs"], self.config
+        graphs, test = examples.about["graphs"], self.config.test
         found = []
         if isinstance(graphs, Parts):
             found += note_on_filled(graphs, self.fitted.nodes)
@@ -157,13 +164,13 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
                 found.append(
                     "the layer alone cannot use the features of edges; --model.layer conv, gcn, gat and gatv2 do"
                 )
-        if config.features == "auto" and self.fitted.nodes.of != "given":
+        if self.config.features == "auto" and self.fitted.nodes.of != "given":
             own = "the degree of each node is added to its features"
             if self.fitted.nodes.of == "degree":
                 own = "nodes have no features, so their degree is used as a feature"
             found.append(f"{own}; --data.features given leaves it out")
-        if examples.splits is not None and config.test is not None:
-            found.append(f"{examples.what} has its own splits, so --data.test {config.test:g} has no effect")
+        if examples.splits is not None and test is not None:
+            found.append(f"{examples.what} has its own splits, so --data.test {test:g} has no effect")
         return tuple(found)
 
     def counts(self, examples: Examples) -> Mapping[str, int]:
@@ -244,7 +251,9 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
             return own
         unknown = IGNORE if own.dtype.kind == "i" else np.nan
         found = np.full((len(batch["x"]), *own.shape[1:]), unknown, dtype=own.dtype)
-        found[asked if self.fitted.hops is None else np.arange(len(asked))] = own  # what was drawn comes behind
+        found[asked if self.fitted.hops is None else np.arange(len(asked))] = (
+            own  # what was drawn comes behind
+        )
         return found
 
     def answers(self, out: Tensor, batch: Batch, rows: Sequence[Encoded]) -> Sequence[Tensor]:

@@ -52,7 +52,9 @@ def examples_of(
     count = {"node": parts.nodes, "edge": int(parts.edges.shape[1]), "graph": parts.graphs}[level]
     splits = None
     if parts.split and want != "use":
-        known = np.ones(count, dtype=bool) if cells is None else np.array([cell is not None for cell in cells])
+        known = (
+            np.ones(count, dtype=bool) if cells is None else np.array([cell is not None for cell in cells])
+        )
         splits = check_splits(parts.split, known, parts.what)
     shared: dict[str, Any] = {
         "what": parts.what,
@@ -119,9 +121,7 @@ def check_splits(split: Mapping[str, Array], known: Array, what: str) -> Array:
             )
         rows = rows[known[rows]]
         if (found[rows] != NOWHERE).any() or len(np.unique(rows)) < len(rows):
-            raise RegardError(
-                f"the splits of {what} overlap; put each node, edge or graph in one split only"
-            )
+            raise RegardError(f"the splits of {what} overlap; put each node, edge or graph in one split only")
         found[rows] = NUMBERS[name]
     return found
 

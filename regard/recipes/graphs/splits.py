@@ -14,9 +14,7 @@ from regard.recipes.graphs.parts import Parts
 from regard.recipes.target import Target
 
 
-def choose_splits(
-    examples: Examples, target: Target, codes: Array, config: GraphsConfig, seed: int
-) -> Array:
+def choose_splits(examples: Examples, target: Target, codes: Array, config: GraphsConfig, seed: int) -> Array:
     """The split of each node, edge or graph: what the data says, or drawn."""
     if examples.splits is None:
         found = _draw_splits(examples, target, codes, config, seed)
@@ -39,9 +37,7 @@ def share_of_test(config: GraphsConfig) -> float:
     return USUAL if config.test is None else config.test
 
 
-def _draw_splits(
-    examples: Examples, target: Target, codes: Array, config: GraphsConfig, seed: int
-) -> Array:
+def _draw_splits(examples: Examples, target: Target, codes: Array, config: GraphsConfig, seed: int) -> Array:
     graphs, level, what = examples.about["graphs"], examples.part, examples.what
     strata = target.strata(codes)
     known = target.known(codes)

@@ -6,46 +6,35 @@ black, to 1, white, and so is what is made of them.   b c h w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 
-from regard.config import check_sizes
-from regard.errors import RegardError
+from regard.config import Fraction, config
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AugmentConfig:
     """How images are changed in training; 0 is not at all."""
 
     # moved by up to this share of the side, by whole pixels; the border mirrors what is beyond (0.1 is usual)
-    crop: float = 0.0
-    zoom: float = 0.0  # made larger or smaller by up to this share (0.1 is usual)
+    crop: Fraction = 0.0
+    zoom: Fraction = 0.0  # made larger or smaller by up to this share (0.1 is usual)
     flip: bool = False  # half of them mirrored, left and right (for photos; not for letters and digits)
     # flip, if a quick trial on the training images finds that a mirror does not change their classes
     auto_flip: bool = False
     # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
-    turn: float = 0.0
-    colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
+    turn: Annotated[float, Field(ge=0, le=180)] = 0.0
+    colour: Fraction = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
     # share of images that lose a rectangle of a tenth to a third of them (0.25 is usual)
-    erase: float = 0.0
+    erase: Fraction = 0.0
     # mixup: two images and their labels are blended, by a share from Beta(a, a); this is a (0.2 is usual)
-    mixup: float = 0.0
+    mixup: Annotated[float, Field(ge=0, le=100)] = 0.0
     # CutMix: a rectangle comes from another image, its area from Beta(a, a); this is a (1.0 is usual)
-    cutmix: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        for name in ("crop", "zoom", "colour", "erase"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise RegardError(f"{name} must be a share from 0 to 1, got {getattr(self, name)}")
-        for name in ("turn", "mixup", "cutmix"):
-            if not 0 <= getattr(self, name) <= (180 if name == "turn" else 100):
-                raise RegardError(
-                    f"{name} must be from 0 to {180 if name == 'turn' else 100}, got {getattr(self, name)}"
-                )
+    cutmix: Annotated[float, Field(ge=0, le=100)] = 0.0
 
 
 def augment(x: Tensor, config: AugmentConfig) -> Tensor:

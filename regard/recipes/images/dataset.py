@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Count, Natural, Share, Size, config
 from regard.data import cache as caches
 from regard.data.array import Array
 from regard.data.batch import Batch
@@ -36,7 +37,7 @@ from regard.data.splits import (
     note_missing,
     stratified_mask,
 )
-from regard.data.targets import Asks, Numbers, check_asks
+from regard.data.targets import Asks, Numbers
 from regard.errors import RegardError
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.labelled_images import LabelledImages, displayable, find_images
@@ -51,12 +52,11 @@ SHARE_OF_DISK = 0.25  # of what is free that decoded images may take
 ONE_OF_EACH = "every class has one training image, so there is no validation split, and nothing tells how good the model is"
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ImagesConfig(SplitConfig):
     """Which images, and how they become pixels of one size."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
-    largest: ClassVar[dict[str, int]] = {"size": 2**13}  # pixels of a side: an image of it has 200 MB
 
     # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
     path: str | None = None
@@ -67,25 +67,20 @@ class ImagesConfig(SplitConfig):
     # what labels are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
     asks: Asks = "auto"
     # side that images are resized to; None: their shorter side (the median, if they differ), at most 64
-    size: int | None = None
+    size: Annotated[int, Field(ge=1, le=2**13)] | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
     decoded: Literal["auto", "never"] = "auto"  # auto: decoded images are kept on the disk when they fit
     balanced: bool = False  # rare classes count as much as frequent ones
-    smoothing: float = 0.0  # share of each label that is given to all classes alike
+    smoothing: Share = 0.0  # share of each label that is given to all classes alike
     # views of an image whose predictions are averaged in evaluation and prediction
     views: Literal["one", "flip", "shifts", "turns"] = "one"
     # how images are changed in training; 0 is not at all
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, *(["size"] if self.size is not None else []))
-        check_asks(self.asks)
         check_splits(self, "images")
-        if not 0 <= self.smoothing < 1:
-            raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.names:
             object.__setattr__(self, "names", read_names(self.names))
         if self.image == self.label:
@@ -153,21 +148,21 @@ def complete_splits(found: LabelledImages, config: ImagesConfig, seed: int) -> A
     return splits
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ImagesInfo:
     """Images with labels in figures, and how their pixels become numbers."""
 
     path: str
-    pictures: int
-    train: int
-    validation: int
-    test: int
+    pictures: Natural
+    train: Natural
+    validation: Natural
+    test: Natural
     labels: tuple[str, ...]  # the classes; none if labels are numbers
-    counts: tuple[int, ...]  # images of each label
-    size: int  # the side to which they are brought
-    channels: int
+    counts: tuple[Natural, ...]  # images of each label
+    size: Size  # the side to which they are brought
+    channels: Count
     mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
-    deviation: tuple[float, ...]
+    deviation: tuple[Amount, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
     auto_flip: bool | None = (
         None  # are images mirrored in training because a trial allowed it? None: no trial
@@ -176,13 +171,12 @@ class ImagesInfo:
     numbers: Numbers | None = None  # what is predicted if it is a number
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        if self.size < 1 or not (self.labels or self.numbers):
-            raise RegardError(f"images need a size above zero and labels, got {self.size} and {self.labels}")
-        if not len(self.mean) == len(self.deviation) == self.channels or min(self.deviation, default=0) <= 0:
+        if not (self.labels or self.numbers):
+            raise RegardError("images need labels, got none")
+        if not len(self.mean) == len(self.deviation) == self.channels:
             raise RegardError(
-                f"mean and deviation must be {self.channels} numbers each, one for each channel, and no "
-                f"deviation 0, got {self.mean} and {self.deviation}"
+                f"mean and deviation must be {self.channels} numbers each, one for each channel, got {self.mean} and "
+                f"{self.deviation}"
             )
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
-from regard.config import check_positive
+from regard.config import Size, config
 from regard.data.dialect import TableConfig
-from regard.errors import RegardError, did_you_mean
+from regard.errors import RegardError
 from regard.recipes.supervised import SupervisedConfig
 
 Made = Literal["shapes", "screws", "roundness"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MeshesConfig(TableConfig, SupervisedConfig):
     """Which meshes to read, and how."""
 
@@ -24,20 +23,13 @@ class MeshesConfig(TableConfig, SupervisedConfig):
     path: str | None = None
     task: Made = "shapes"  # the synthetic task, if there is no path
     # synthetic task: number of meshes in the train split; None: new ones at every step
-    meshes: int | None = None
+    meshes: Size | None = None
     # a table with a column `file` (as in the folder) and the column to predict; None: folders are classes
     targets: str | None = None
     target: str = "target"  # table: the column to predict
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.meshes is not None:
-            check_positive(self, "meshes")
-        if self.task not in get_args(Made):
-            known = get_args(Made)
-            raise RegardError(
-                f"task must be one of {', '.join(known)}, got {self.task!r}; {did_you_mean(self.task, known)}"
-            )
         if self.path is not None:
             if self.meshes is not None:
                 raise RegardError(

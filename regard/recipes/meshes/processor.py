@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.config import Natural, config
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.data.mesh_repair import Mesh
@@ -31,12 +32,12 @@ from regard.recipes.processor import Encoded, Processor, Want
 from regard.recipes.settings import path_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MeshesFitted:
     """How large the meshes are; the model needs to know nothing of them."""
 
-    smallest: int  # vertices
-    largest: int
+    smallest: Natural  # vertices
+    largest: Natural
 
 
 @dataclass(frozen=True, eq=False)

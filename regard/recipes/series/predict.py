@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from regard.config import check_positive, check_sizes
+from regard.config import Size, config
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.models.series_model import SeriesModel
@@ -28,16 +28,11 @@ TOGETHER = 64  # series that are classified at once
 OTHER = 0.1  # of a step: rows that are this much closer or farther than in training
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PredictOptions:
     """What is asked of series."""
 
-    horizon: int | None = None  # steps ahead that are forecast; None: as many as in training
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        if self.horizon is not None:
-            check_positive(self, "horizon")
+    horizon: Size | None = None  # steps ahead that are forecast; None: as many as in training
 
 
 def read_file(run: Run, path: str | None) -> SeriesFile:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field
 
-from regard.config import check_positive, check_sizes
+from regard.config import Seed, Size, config
 from regard.data.array import Array
 from regard.data.batch import generator
 from regard.errors import RegardError
@@ -20,23 +22,15 @@ from regard.recipes.series.series import Scale, Series
 from regard.runs.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SampleOptions:
     """Sampled futures of a series, as lines of CSV."""
 
     data: str | None = None  # a file of series; None: that of the run, from its end on
     series: str | None = None  # the name of one of several series; None: the first
-    count: int = 5  # futures
-    horizon: int | None = None  # steps of each; None: as many as in training
-    seed: int = 0  # the same seed gives the same futures
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "count")
-        if self.horizon is not None:
-            check_positive(self, "horizon")
-        if self.seed < 0:
-            raise RegardError(f"seed must be at least 0, got {self.seed}")
+    count: Annotated[int, Field(ge=1, le=2**12)] = 5  # futures
+    horizon: Size | None = None  # steps of each; None: as many as in training
+    seed: Seed = 0  # the same seed gives the same futures
 
 
 def sample_lines(run: Run, model: SeriesModel, options: SampleOptions) -> Iterator[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
-from regard.config import check_positive
+from regard.config import Length, Size, config
 from regard.data.dialect import TableConfig
-from regard.errors import RegardError, nearest
+from regard.errors import RegardError
 from regard.recipes.sets.made_sets import Turn
 from regard.recipes.supervised import SupervisedConfig
 
@@ -15,7 +14,7 @@ Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 Missing = Literal["refuse", "drop", "fill"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SetsConfig(TableConfig, SupervisedConfig):
     """Which sets to read, and how."""
 
@@ -25,11 +24,11 @@ class SetsConfig(TableConfig, SupervisedConfig):
     path: str | None = None
     task: Made = "solids"  # the synthetic task, if there is no path
     # elements per set in a batch, drawn anew each time; None: all (1,024 of a point cloud)
-    points: int | None = None
+    points: Length | None = None
     # rotate point clouds at random: any, upright (about z), none; None: any for solids, none for files
     turn: Turn | None = None
     # synthetic task: number of sets in the train split; None: new sets at every step
-    sets: int | None = None
+    sets: Size | None = None
     id: str = "set"  # table: the column with the id of the set
     target: str = "target"  # table: the column to predict
     columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
@@ -39,17 +38,6 @@ class SetsConfig(TableConfig, SupervisedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.missing not in get_args(Missing):
-            raise RegardError(f"missing must be one of {', '.join(get_args(Missing))}, got {self.missing!r}")
-        check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
-        if self.task not in get_args(Made):
-            near = nearest(self.task, get_args(Made))
-            raise RegardError(
-                f"task must be one of {', '.join(get_args(Made))}, got {self.task!r}"
-                + (f"; did you mean '{near}'?" if near else "")
-            )
-        if self.turn not in (None, *get_args(Turn)):
-            raise RegardError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
         if self.turn is not None and self.path is None and self.task != "solids":
             raise RegardError(f"turn needs point clouds, and the task {self.task} has none; leave turn out")
         if self.sets is not None and self.path is not None:

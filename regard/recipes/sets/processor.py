@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config import check_sizes
+from regard.config import Amount, Natural, Size, config
 from regard.data.array import Array
 from regard.data.batch import Batch, generator
 from regard.data.point_clouds import find_clouds
@@ -44,22 +44,21 @@ DIGITS = 6  # of each number of an example that is kept
 READABLE = 50  # elements of a set that a person can look at one by one
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SetsFitted:
     """What the train split said: with the weights, all that a prediction needs."""
 
     form: Literal["table", "clouds", "made"]  # how sets were read
     features: tuple[str, ...]  # names of the numbers of an element
     centre: tuple[float, ...]  # the mean that is subtracted from them
-    scale: tuple[float, ...]  # the standard deviation that they are then divided by
+    scale: tuple[Amount, ...]  # the standard deviation that they are then divided by
     ball: bool = False  # point clouds: first moved to the origin and shrunk into a ball
     fill: tuple[float, ...] | None = None  # what a missing feature becomes; None: it is an error
-    size: int = 1  # the most elements of a set in a batch
-    usual: int = 1  # mean number of elements of a set in a batch
-    elements: int = 0  # of all sets, by which other data is noticed
+    size: Size = 1  # the most elements of a set in a batch
+    usual: Size = 1  # mean number of elements of a set in a batch
+    elements: Natural = 0  # of all sets, by which other data is noticed
 
     def __post_init__(self) -> None:
-        check_sizes(self)
         if self.fill is not None and len(self.fill) != len(self.features):
             raise RegardError(f"{len(self.features)} features need as many fillings, got {len(self.fill)}")
         if not len(self.features) == len(self.centre) == len(self.scale):
@@ -67,8 +66,6 @@ class SetsFitted:
                 f"{len(self.features)} features need as many centres and scales, got {len(self.centre)} and "
                 f"{len(self.scale)}"
             )
-        if min(self.scale, default=1) <= 0:
-            raise RegardError(f"no scale may be 0, got {self.scale}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Length, Natural, Rare, Vocab, config
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator, pad_rows
 from regard.data.chat_template import ChatTemplate, without_prefix
@@ -29,7 +29,7 @@ from regard.recipes.text.labelled import learn_subwords
 OF_PACKING = 21  # the random numbers by which rows are packed
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ChatConfig(SplitConfig):
     """Which conversations to read, and how they become tokens."""
 
@@ -41,35 +41,30 @@ class ChatConfig(SplitConfig):
     template: str | None = None
     tokens: TokenChoice = "auto"  # auto: bytes for small files, bpe for large ones; both know every letter
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: int = 8192  # largest vocabulary of words and bpe
-    context: int = 512  # tokens per row; longer conversations are cut off
-    sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
+    vocabulary: Vocab = 8192  # largest vocabulary of words and bpe
+    context: Length = 512  # tokens per row; longer conversations are cut off
+    sample: Rare[Amount] = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         check_splits(self, "conversations")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ChatInfo:
     """A summary of conversations in numbers."""
 
     path: str
-    rows: int  # conversations
-    train: int
-    validation: int
-    test: int = 0
-    tokens: int
-    answers: int  # tokens of answers, which are predicted
-    cut: int  # conversations that are longer than the context
-    longest: int  # tokens of a conversation, before it was cut
+    rows: Natural  # conversations
+    train: Natural
+    validation: Natural
+    test: Natural = 0
+    tokens: Natural
+    answers: Natural  # tokens of answers, which are predicted
+    cut: Natural  # conversations that are longer than the context
+    longest: Natural  # tokens of a conversation, before it was cut
     kind: str  # of the tokens
-    vocabulary: int
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    vocabulary: Vocab
 
 
 # ── one conversation

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, cast, get_args
+from typing import IO, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Length, Natural, Rare, Share, Vocab, config
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Source, generator
@@ -21,7 +21,7 @@ from regard.data.learn_tokenizer import learn_from_pieces
 from regard.data.parallel_tokenize import encode
 from regard.data.progress import Note
 from regard.data.slices import Slice, take_slice
-from regard.data.splits import SplitConfig, check_splits
+from regard.data.splits import Folds, SplitConfig, check_splits
 from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, read, sample_pieces
 from regard.data.tokenizer import Tokenizer, from_json
 from regard.errors import RegardError
@@ -40,7 +40,7 @@ TESTED, LARGEST_TEST = 60_000, 0.05  # bytes that are enough to test a small mod
 FORMAT = 2  # to be raised when the same text would give another tokenizer.json or other ids
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TextConfig(SplitConfig):
     """Which text to read, and how to split it into tokens and windows."""
 
@@ -49,18 +49,16 @@ class TextConfig(SplitConfig):
     path: str | None = None  # a file, a folder or a glob; None: the source of Python's standard library
     tokens: TokenChoice = "auto"  # auto: characters for small texts, bpe for large ones
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: int = 8192  # largest vocabulary of words and bpe
-    context: int = 256  # tokens per window
-    validation: float = 0.1  # share of the text, before the test split at its end, in the validation split
+    vocabulary: Vocab = 8192  # largest vocabulary of words and bpe
+    context: Length = 256  # tokens per window
+    validation: Share = 0.1  # share of the text, before the test split at its end, in the validation split
     # share of the text, at its end, in the test split, evaluated once, after training; None: a twentieth, but at
     # most about 60,000 bytes, if there is a megabyte or more
-    test: float | None = None
-    folds: int | None = None  # a language model has no folds: its text is one row
-    sample: float = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
+    test: Share | None = None
+    folds: Rare[Folds | None] = None  # a language model has no folds: its text is one row
+    sample: Rare[Amount] = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         check_splits(self, "text")
         if self.folds is not None:
@@ -79,9 +77,7 @@ class TextConfig(SplitConfig):
 
 
 def check_tokens(config: Any) -> None:
-    """For `__post_init__`: raise if `tokens` is unknown, or contradicts `tokenizer`."""
-    if config.tokens not in get_args(TokenChoice):
-        raise RegardError(f"tokens must be one of {', '.join(get_args(TokenChoice))}, got {config.tokens!r}")
+    """For `__post_init__`: raise if `tokens` contradicts `tokenizer`."""
     if config.tokenizer is not None and config.tokens != "auto":
         raise RegardError(f"tokens='{config.tokens}' and a tokenizer are both given; leave one of them out")
 
@@ -191,24 +187,21 @@ def make_shards(options: ShardOptions, *, cache: Path, note: Note | None = None)
     return write_shards(options, choose, tell)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TextInfo:
     """A summary of a text in numbers."""
 
     path: str
-    files: int
-    bytes: int
-    characters: int
-    tokens: int
-    train: int  # tokens
-    validation: int
-    test: int = 0
+    files: Natural
+    bytes: Natural
+    characters: Natural
+    tokens: Natural
+    train: Natural  # tokens
+    validation: Natural
+    test: Natural = 0
     kind: str  # of the tokens
-    vocabulary: int
+    vocabulary: Vocab
     bytes_per_token: float
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Annotated
 
-from regard.config import check_sizes
+from pydantic import Field
+
+from regard.config import config
 from regard.errors import RegardError
 from regard.models.decoder import DecoderConfig
 from regard.recipes.settings import Settings
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TextEvaluateOptions:
     """How a language model is evaluated."""
 
     # tokens before a segment that a causal LM sees; 0: none; None: as many as in training
-    memory: int | None = None
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        if self.memory is not None and self.memory < 0:
-            raise RegardError(f"memory must be a whole number from 0 on, got {self.memory}")
+    memory: Annotated[int, Field(ge=0, le=2**22)] | None = None
 
     def apply(self, settings: Settings) -> Settings:
         """The settings of a run, with this memory."""

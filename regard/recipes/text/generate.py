@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
 
+from regard.config import config
 from regard.data.chat_template import ChatTemplate
 from regard.data.tokenizer import Tokenizer, unknown_words
 from regard.errors import RegardError
@@ -19,7 +20,7 @@ from regard.machine import peak_memory
 from regard.recipes.text.fast_weights import Weights
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GenerateOptions(Sampling):
     """The prompt, and how to choose each next token from its probabilities."""
 

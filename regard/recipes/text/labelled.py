@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Length, Natural, Rare, Share, Vocab, config
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
 from regard.data.dialect import TableConfig
@@ -19,7 +19,7 @@ from regard.data.learn_tokenizer import learn
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.table_rows import SUFFIXES
-from regard.data.targets import Asks, Numbers, check_asks, explain_asks
+from regard.data.targets import Asks, Numbers, explain_asks
 from regard.data.text_files import sample_sizes
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
@@ -34,7 +34,7 @@ from regard.recipes.text.spelling import spell, spell_vocabulary
 LONGEST_MEAN_WORD = 12.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LabelledConfig(TableConfig, SplitConfig):
     """Which table to read, and how to split its texts into tokens."""
 
@@ -49,21 +49,14 @@ class LabelledConfig(TableConfig, SplitConfig):
     missing: Missing = "refuse"
     tokens: TokenChoice = "auto"  # auto: words, or characters for languages without spaces between words
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: int = 8192  # largest vocabulary of words and bpe
-    context: int = 256  # tokens per text; longer texts are cut off
-    sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
-    smoothing: float = 0.0  # share of each label that is given to all classes alike
+    vocabulary: Vocab = 8192  # largest vocabulary of words and bpe
+    context: Length = 256  # tokens per text; longer texts are cut off
+    sample: Rare[Amount] = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
+    smoothing: Rare[Share] = 0.0  # share of each label that is given to all classes alike
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         check_splits(self, "rows")
-        check_asks(self.asks)
-        if not 0 <= self.smoothing < 1:
-            raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
-        if self.missing not in get_args(Missing):
-            raise RegardError(f"missing must be one of {', '.join(get_args(Missing))}, got {self.missing!r}")
         if self.text == self.label:
             raise RegardError(f"text and label must be different columns, got '{self.text}' for both")
 
@@ -130,25 +123,22 @@ def _encode_rows(
     return LabelledCorpus(config.path, tokenizer, labels, ids, starts, target, splits, unknown)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LabelledInfo:
     """A summary of texts with labels in numbers."""
 
     path: str
-    rows: int
-    train: int  # rows
-    validation: int
-    test: int = 0
+    rows: Natural
+    train: Natural  # rows
+    validation: Natural
+    test: Natural = 0
     labels: tuple[str, ...]  # the classes; none if labels are numbers
-    counts: tuple[int, ...]  # rows of each label
-    tokens: int
-    longest: int
+    counts: tuple[Natural, ...]  # rows of each label
+    tokens: Natural
+    longest: Natural
     kind: str  # of the tokens
-    vocabulary: int
+    vocabulary: Vocab
     numbers: Numbers | None = None  # what is predicted if it is a number
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from regard import files
+from regard.config import Amount, Seed, Vocab, config
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.cores import cores
@@ -29,7 +30,7 @@ PIECE = 2 << 20  # bytes encoded at once
 INDEX, PLAN, TOKENIZER = "tokens.json", "plan.json", "tokenizer.json"
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ShardOptions:
     """Which text becomes token shards, and how."""
 
@@ -37,11 +38,12 @@ class ShardOptions:
     out: str = ""  # a new folder for the shards; one that was begun is finished
     tokens: str = "auto"  # auto, characters, bytes, words or bpe, as regard train text has them
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: int = 8192  # largest vocabulary of words and bpe
-    sample: float = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
-    seed: int = 0
-    megabytes: int = 256  # of text in a shard
-    workers: int | None = None  # threads that encode; None: one for each processor
+    vocabulary: Vocab = 8192  # largest vocabulary of words and bpe
+    sample: Amount = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
+    seed: Seed = 0
+    megabytes: Annotated[int, Field(ge=1, le=2**16)] = 256  # of text in a shard
+    # threads that encode; None: one for each processor
+    workers: Annotated[int, Field(ge=1, le=4096)] | None = None
 
 
 class ShardedIds:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
-from regard.config import check_positive, check_sizes
+from regard.config import Amount, Length, Natural, Rare, Share, Size, Vocab, config
 from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.progress import Note
@@ -17,6 +18,7 @@ from regard.data.splits import (
     TEST,
     TRAIN,
     VALIDATION,
+    Folds,
     SplitConfig,
     check_splits,
     draw_splits,
@@ -40,7 +42,7 @@ ENOUGH_FOR_BPE = 2000  # training pairs from which "auto" means subwords; fewer 
 BUILT_IN = "dates"
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PairsConfig(TableConfig, SplitConfig):
     """Which pairs to read, and how to split them into tokens and batches."""
 
@@ -51,32 +53,26 @@ class PairsConfig(TableConfig, SplitConfig):
     beside: str | None = None  # the other side of the file `path`: line i is the translation of line i
     source: str | None = None  # the column, or the language of files, to translate from; None: guess
     target: str | None = None  # the column, or the language of files, to translate to; None: guess
-    pairs: int = 40_000  # number of made pairs
+    pairs: Size = 40_000  # number of made pairs
     # auto: characters for dates and few pairs, words to reverse numbers, otherwise bpe
     tokens: Literal["auto", "characters", "bytes", "words", "bpe"] = "auto"
-    vocabulary: int = 8000  # largest vocabulary of words and bpe
+    vocabulary: Vocab = 8000  # largest vocabulary of words and bpe
     # shared: one vocabulary for both sides; separate: one for each
     vocabularies: Literal["shared", "separate"] = "shared"
-    context: int = 128  # longest side in tokens, its end included
+    context: Length = 128  # longest side in tokens, its end included
     # pairs with an empty side, or with more tokens than `context`: skip and count them, or refuse the data
     wrong: Handling = "skip"
     # training pairs whose source is also in the validation or test split
     repeated: Literal["drop", "keep"] = "drop"
     # most tokens in a batch: pairs times the longer side, padding included; train.batch is the most pairs
-    batch_tokens: int = 2048
-    smoothing: float = 0.1  # share of each target token that is given to all tokens alike
+    batch_tokens: Rare[Length] = 2048
+    smoothing: Rare[Share] = 0.1  # share of each target token that is given to all tokens alike
     # validation pairs that are translated greedily at each evaluation in training, for their BLEU; 0: none
-    bleu_pairs: int = 200
-    folds: int | None = None  # cross-validation: train once for each of this many parts of the data
+    bleu_pairs: Rare[Annotated[int, Field(ge=0, le=2**22)]] = 200
+    folds: Rare[Folds | None] = None  # cross-validation: train once for each of this many parts of the data
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "pairs", "vocabulary", "context", "batch_tokens")
         check_splits(self, "pairs")
-        if not 0 <= self.smoothing < 1:
-            raise RegardError(f"smoothing must be at least 0 and below 1, got {self.smoothing}")
-        if self.bleu_pairs < 0:
-            raise RegardError(f"bleu_pairs must be at least 0, got {self.bleu_pairs}")
         if self.batch_tokens < self.context:
             raise RegardError(
                 f"a batch must hold the longest pair: batch_tokens is {self.batch_tokens}, below "
@@ -95,24 +91,21 @@ class PairsConfig(TableConfig, SplitConfig):
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PairsInfo:
     """A summary of pairs in numbers."""
 
     path: str
     source: str  # what the sides are called
     target: str
-    pairs: int
-    train: int
-    validation: int
-    test: int = 0
+    pairs: Natural
+    train: Natural
+    validation: Natural
+    test: Natural = 0
     kind: str  # of the tokens
-    vocabulary: int  # of the target
-    source_vocabulary: int
-    ratio: float = 2.0  # tokens of a target for each of its source, at most; see find_ratio
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    vocabulary: Vocab  # of the target
+    source_vocabulary: Vocab
+    ratio: Amount = 2.0  # tokens of a target for each of its source, at most; see find_ratio
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
-from regard.config import check_positive, check_sizes
+from regard.config import Weight, config
 from regard.data.array import Array
 from regard.data.batch import pad_rows
 from regard.errors import RegardError
@@ -24,27 +24,24 @@ LONGEST = 4  # times the longest side of training: a translation has no more tok
 MORE = 10  # tokens that a translation may have beyond `ratio` times those of its source
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SearchOptions:
     """How translations are searched."""
 
-    beams: int = 5  # likeliest beginnings that each step goes on with; 1: greedy search
-    n_best: int = 1  # translations of each sentence, the best first
+    # likeliest beginnings that each step goes on with; 1: greedy search
+    beams: Annotated[int, Field(ge=1, le=2**12)] = 5
+    n_best: Annotated[int, Field(ge=1, le=2**12)] = 1  # translations of each sentence, the best first
     # α of Σ log p / length^α: 0 prefers short translations, more prefers long ones
-    length_penalty: float = 1.0
+    length_penalty: Weight = 1.0
     ensemble: str | None = (
         None  # other runs with the same tokens, RUN,RUN: the mean of all probabilities counts
     )
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "beams", "n_best")
         if self.n_best > self.beams:
             raise RegardError(
                 f"{format_count(self.beams, 'beams')} cannot give the {self.n_best} best; use --beams {self.n_best} or more"
             )
-        if not self.length_penalty >= 0:
-            raise RegardError(f"length_penalty must be at least 0, got {self.length_penalty}")
 
 
 class Candidate(NamedTuple):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from regard import files
-from regard.config import check_positive, check_sizes
+from regard.config import Seed, config
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
@@ -29,23 +30,19 @@ from regard.recipes.world.views.known_worlds import number_names
 SUFFIXES = (".gif", ".npz")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DreamOptions:
     """A dreamed episode beside the real one."""
 
-    steps: int = 200  # longest length of the episode
+    steps: Annotated[int, Field(ge=1, le=10**9)] = 200  # longest length of the episode
     out: str = "dream.gif"  # an animation (.gif), or the numbers (.npz)
     # who acts; None: the trained policy if there is one. Recorded episodes have their own actions
     policy: Literal["random", "trained"] | None = None
-    seed: int = 0  # of the start
+    seed: Seed = 0  # of the start
     # the run's environment again, if it is in a module of yours (my_module:MyWorld-v0), which is imported then
     environment: str | None = None
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "steps")
-        if self.seed < 0:
-            raise RegardError(f"seed must be at least 0, got {self.seed}")
         if Path(self.out).suffix.lower() not in SUFFIXES:
             raise RegardError(f"--out must end in {' or '.join(SUFFIXES)}, got {self.out}")
         if not Path(self.out).absolute().parent.is_dir():

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.config import check_positive, check_sizes
+from regard.config import Seed, Size, config
 from regard.data.array import Array
 from regard.data.batch import generator
-from regard.errors import RegardError
 from regard.models.world_model import WorldModel
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.world.act import Actor, policy_actions, random_actions
@@ -33,20 +32,14 @@ LONGEST = 10_000  # steps of an episode of an environment that sets no end
 RIVALS = ("model", "linear", "persistence")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class EvaluateOptions:
     """How a world is evaluated."""
 
-    episodes: int = 100  # real episodes of the policy, each with a start of its own
-    seed: int = 1  # of their starts
+    episodes: Size = 100  # real episodes of the policy, each with a start of its own
+    seed: Seed = 1  # of their starts
     # the run's environment again, if it is in a module of yours (my_module:MyWorld-v0), which is imported then
     environment: str | None = None
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_positive(self, "episodes")
-        if self.seed < 0:
-            raise RegardError(f"seed must be at least 0, got {self.seed}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

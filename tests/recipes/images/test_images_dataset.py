@@ -162,7 +162,7 @@ def test_nothing_readable_is_said(tmp_path):
 @pytest.mark.parametrize(
     "how, words",
     [
-        ({"size": 0}, "size.*ImagesConfig"),
+        ({"size": 0}, "size.*from 1 to 8,192.*0"),
         ({"validation": 1.0}, "below 1, got 1.0"),
         ({"image": "label"}, "must be two columns"),
     ],

@@ -129,7 +129,3 @@ def test_a_task_that_there_is_not():
         SetsConfig(turn="up")
     with pytest.raises(ValueError, match="id.*target.*'a'.*both"):
         SetsConfig(id="a", target="a")
-    with pytest.raises(ValueError, match="validation.*sets.*1.5"):
-        SetsConfig(validation=1.5)
-    with pytest.raises(ValueError, match="points.*SetsConfig"):
-        SetsConfig(points=0)

@@ -450,7 +450,7 @@ def test_configs():
     config = TextConfig(path="a.txt", tokens="words", validation=0.25)
     assert configs.from_json(TextConfig, configs.to_json(config)) == config
     for options, words in [
-        ({"context": 0}, "context of TextConfig must be a number above zero, got 0"),
+        ({"context": 0}, "context must be a whole number from 1 .*got 0"),
         ({"tokens": "letters"}, "tokens must be one of auto, characters, bytes, words, bpe, got 'letters'"),
         (
             {"tokens": "bpe", "tokenizer": "t.json"},

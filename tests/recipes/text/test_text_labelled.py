@@ -268,7 +268,7 @@ def test_configs():
     assert configs.from_json(LabelledConfig, configs.to_json(config)) == config
     with pytest.raises(ValueError, match="label.*'text'.*both"):
         LabelledConfig(path="a.csv", label="text")
-    with pytest.raises(ValueError, match="validation.*share.*rows"):
+    with pytest.raises(ValueError, match="validation.*from 0 on and below 1"):
         LabelledConfig(path="a.csv", validation=-0.1)
     with pytest.raises(ValueError, match="tokens.*auto"):
         LabelledConfig(path="a.csv", tokens="letters")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from regard import files
+from regard.config import config
 from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.tables import Table, place_of, read_table
@@ -25,7 +26,7 @@ IDS = ("id", "node", "name")
 SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation", "test": "test", "": None}
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GraphTables(TableConfig):
     """How the tables of a graph are read."""
 
