@@ -3,7 +3,7 @@ is fitted on the train split."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -74,8 +74,9 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     sizes = {name: len(dataset.order(name)) for name in ("train", "validation", "test")}
     if examples.more is not None:
         del sizes["train"]
-    said = target is None or examples.target is not None
-    asks = () if said else target.explain(examples.cells, config.asks, examples.target_names[0])
+    asks: tuple[str, ...] = ()
+    if target is not None and examples.target is None:
+        asks = target.explain(examples.cells, config.asks, examples.target_names[0])
     told = (*asks, *examples.notes, *on_splits, *on_errors, *processor.notes(examples, train), *on_measured)
     test = Split(name="test", count=sizes["test"], unit=unit, batches=lambda: dataset.of("test"))
     return Job(
@@ -89,7 +90,7 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
         unit=problem.speed or f"{examples.part}s",
         examples=unit,
         labels=None if target is None else target.labels,
-        number=None if target is None else target.number,
+        number=target.numbers[0] if _is_alone(target, by) and len(target.numbers) == 1 else None,
         keep=processor.save,
         fill=lambda model: processor.set_buffers(model, encodings, train),
         notes=told,
@@ -145,12 +146,14 @@ def _choose_splits(
             how |= {"classes": strata[rows], "names": target.classes}
         found[rows] = draw_splits(len(rows), config, seed, **how)
     found = np.where(known, found, NOWHERE).astype(np.uint8)
-    alone = target is not None and (
-        target.each is None or by != "examples"
-    )  # is each of them held out by itself?
-    if strata is not None and target is not None and alone and not drawn:
+    if strata is not None and _is_alone(target, by) and not drawn:
         notes = note_missing(found, strata, target.classes, singular(unit))
     return found, notes
+
+
+def _is_alone(target: Target | None, by: str) -> TypeGuard[Target]:
+    """Is everything that has a target in a split by itself, and not with an example that it is a part of?"""
+    return target is not None and (target.each is None or by != "examples")
 
 
 def _check_alone(what: str, target: Target, codes: Array, config: SplitConfig, unit: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ from regard.recipes.graphs.splits import choose_splits
 from regard.recipes.job import ShownExample
 from regard.recipes.processor import Encoded, Processor, Want
 from regard.recipes.target import Target, word_of
+from regard.symmetry.roles import Roles
 
 DENSE = 2**27  # the largest number of features that a page stores dense
 
@@ -83,7 +84,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
             )
             parts = replace(parts, what=os.fspath(data) if parts.what == path else parts.what)
         else:
-            parts = digits() if data is None else of_object(data)
+            parts = digits() if data is None else of_object(data, self.config.label, self.config)
         if self.config.edge_features == "none":
             parts = replace(parts, edge_x=None, notes=())
         if self.fitted is None:
@@ -157,7 +158,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
 
     def notes(self, examples: Examples, train: Array) -> tuple[str, ...]:
         graphs, test = examples.about["graphs"], self.config.test
-        found = []
+        found: list[str] = []
         if isinstance(graphs, Parts):
             found += note_on_filled(graphs, self.fitted.nodes)
             if graphs.edge_x is not None and self.fitted.edges is None:
@@ -267,7 +268,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
     def model_input(
         self, example: Example, encoded: Encoded, batch: Batch, model: nn.Module, file: str | None
     ) -> ModelInput:
-        graph, roles = example.inputs["graph"], model.roles
+        graph, roles = example.inputs["graph"], cast(Roles, model.roles)
         inputs = {name: batch[name] for name in ("x", "edges", "pairs", "edge_features") if name in batch}
         if inputs["x"].layout is not torch.strided and inputs["x"].numel() <= DENSE:
             inputs["x"] = inputs["x"].to_dense()
