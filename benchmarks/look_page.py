@@ -21,7 +21,8 @@ import torch
 from alternate import keep, table
 from playwright.sync_api import Browser, sync_playwright
 
-from regard.look import pack, page
+from regard.look import encode_arrays as encode
+from regard.look import page
 
 HERE = Path(__file__).parent
 QUIET = [
@@ -42,12 +43,13 @@ def layer(number: int, heads: int, n: int, count: int) -> dict[str, Any]:
     return {
         "layer": number, "name": f"h.{number}.attn", "call": 0, "kind": "self", "operator": "random", "rows": 0, "columns": 0,
         "n": n, "m": n, "heads": list(range(heads)), "proved": True, "reason": None, "error": 0.0, "note": None,
-        "entropy": [1.0] * heads, "distance": None, "small": pack.thumbnails(weights), "largest": pack.largest(weights, count),
+        "entropy": [1.0] * heads, "distance": None, "small": encode.thumbnails(weights),
+        "largest": encode.largest(weights, count),
     }  # fmt: skip
 
 
 def written(layers: int, heads: int, n: int, folder: Path) -> Path:
-    count = pack.kept_of_each_row(layers * heads * n, n)
+    count = encode.kept_of_each_row(layers * heads * n, n)
     made = [layer(number, heads, n, count) for number in range(layers)]
     data = {
         "format": 1, "title": "random", "subtitle": "", "record": 0, "input": {"kind": "text", "text": None, "target": None},

@@ -36,7 +36,7 @@ from regard.runs.load import load_model
 from regard.runs.new_run import create_run
 from regard.symmetry.actions import Fixed, OnVectors
 from regard.symmetry.groups import Rotations
-from regard.symmetry.symmetrize import Sampled
+from regard.symmetry.linear.symmetrize import Sampled
 from regard.training import loop
 from regard.training.progress import Observer
 
@@ -353,7 +353,7 @@ def solids(arguments: argparse.Namespace) -> None:
         "one thread. "
         f"**{reached:.1%}** of 2,048 new clouds of 1,024 points are named rightly. By number of points (512 clouds each):\n\n"
         + table(["points", "accuracy"], rows)
-        + "\n\nTurned and not, 1,024 points; and what an average over random turns (`symmetry.symmetrize.Sampled`, 256 points) "
+        + "\n\nTurned and not, 1,024 points; and what an average over random turns (`symmetrize.Sampled`, 256 points) "
         "makes of it:\n\n"
     )
     more = [

@@ -182,19 +182,22 @@ _CATEGORIES: dict[str, Category] = {
     "kernels": Category(
         "how attention is computed; all give the same numbers",
         _at(
-            "regard.attention.kernels",
+            "regard.attention",
             {
-                "reference": ("reference:reference", "the definition: dense, and easy to read"),
+                "reference": ("kernels.reference:reference", "the definition: dense, and easy to read"),
                 "plain": (
-                    "plain:plain",
+                    "kernels.plain:plain",
                     "two matrix products around a softmax, for windows and short bfloat16 sequences",
                 ),
-                "fused": ("fused:fused", "PyTorch's own fused attention, where that is exact"),
+                "fused": ("kernels.fused:fused", "PyTorch's own fused attention, where that is exact"),
                 "stairs": (
-                    "stairs:stairs",
+                    "kernels.causal_blocks:stairs",
                     "strip by strip with all weights kept, for training on short causal sequences",
                 ),
-                "tiled": ("tiled:tiled", "block by block, memory linear in length, empty blocks skipped"),
+                "tiled": (
+                    "kernels.tiled:tiled",
+                    "block by block, memory linear in length, empty blocks skipped",
+                ),
                 "edges": ("edges:edges", "along the edges of a graph alone, memory linear in the edges"),
             },
         ),
@@ -570,7 +573,7 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "neighbours": ("hygiene:NEIGHBOURS", "a row does not depend on the other rows of its batch"),
                 "causality": ("causality:CAUSALITY", "output i does not depend on inputs after i"),
-                "cache": ("cached_steps:CACHE", "step by step with a cache gives what all at once gives"),
+                "cache": ("causality:CACHE", "step by step with a cache gives what all at once gives"),
                 "edge_order": ("hygiene:EDGE_ORDER", "edges are listed in another order: the output stays"),
                 "determinism": ("hygiene:DETERMINISM", "the same input gives the same output again"),
                 "precision": ("reach:PRECISION", "in bfloat16 the output stays near that in float32"),

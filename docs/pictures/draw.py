@@ -26,9 +26,9 @@ from regard.attention.places import Where, sides
 from regard.nn.convolve import data_matrix, filter_matrix, shift_matrix
 from regard.nn.memory import Composite, Fading, Forgetting, Gated, Softmax
 from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnGrid
-from regard.symmetry.bases import basis
-from regard.symmetry.birkhoff import permutation_matrix, sinkhorn
 from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts, product
+from regard.symmetry.linear.bases import basis
+from regard.symmetry.linear.birkhoff import permutation_matrix, sinkhorn
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"  # told apart by colour-blind eyes, too

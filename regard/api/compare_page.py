@@ -19,9 +19,9 @@ from regard.api.compare_words import (
 )
 from regard.api.compared_run import Point
 from regard.look import page
-from regard.look.comparison import FILES, page_of
-from regard.look.pack import round_digits
-from regard.look.private import without_folders
+from regard.look.encode_arrays import round_digits
+from regard.look.redact_paths import without_folders
+from regard.look.report import FILES, page_of
 from regard.runs.number_format import say_difference
 
 DIGITS = 6  # of a loss

@@ -12,7 +12,7 @@ from typing import Any
 from safetensors import safe_open
 
 from regard.look.plot import smooth
-from regard.look.private import PERSONAL
+from regard.look.redact_paths import PERSONAL
 from regard.runs.best_checkpoint import best_evaluation
 from regard.runs.load import build
 from regard.runs.run import Run

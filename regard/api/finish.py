@@ -13,8 +13,8 @@ from regard.api.check import write_laws
 from regard.api.look import write_report
 from regard.api.outcome_line import outcome_line
 from regard.look import plot
-from regard.look.private import without_folders
-from regard.look.views import confusion
+from regard.look.redact_paths import without_folders
+from regard.look.views.outcome import CONFUSION_FILE
 from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.job import Job, Split
@@ -106,7 +106,7 @@ def _write_confusion(run: Run, found: Evaluation) -> None:
     if found.confusion is None or found.labels is None or not found.confusion.sum():
         return
     facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
-    run.write(confusion.FILE, facts)
+    run.write(CONFUSION_FILE, facts)
     title = f"{run.path.name}, {found.split} split"
     plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")
 

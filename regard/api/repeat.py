@@ -18,7 +18,7 @@ from regard.api.train import Place, check_resumable, resume_run, train_recipe
 from regard.data.progress import Note
 from regard.data.splits import SplitConfig
 from regard.errors import RegardError
-from regard.look.repeats_page import write_repeats_page
+from regard.look.report import write_repeats_page
 from regard.recipes.base import Recipe, get_recipe, settings_of
 from regard.recipes.example import Examples
 from regard.recipes.settings import Settings, apply_settings, kind_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from regard import config as configs
-from regard.api import together
 from regard.api.finish import finish_run
 from regard.api.python_words import speak_python
 from regard.data.batch import Source
@@ -34,13 +34,16 @@ from regard.recipes.start_from import check_body, copy_weights
 from regard.runs.lock import exclusive_lock
 from regard.runs.new_run import new_run
 from regard.runs.paths import latest_run_path, new_run_path
-from regard.runs.run import Run
+from regard.runs.run import Run, SharedRun
+from regard.runs.run_config import read_run_config
 from regard.runs.run_group import Repeats
 from regard.targets.imported import open_run
 from regard.training import loop
 from regard.training.config import TrainConfig
+from regard.training.distributed import choose_stepper
 from regard.training.labels import check_labels
 from regard.training.progress import Observer, tell, watch
+from regard.training.ranks import Ranks, current_ranks, join_ranks, telling_errors
 from regard.training.step import pick_device
 from regard.training.tasks import as_task
 
@@ -108,7 +111,7 @@ def train(
         given = None
     from regard.api import repeat  # which trains each of several runs by the functions below
 
-    with scanning_once(), together.telling_errors():
+    with scanning_once(), telling_errors():
         if resume:
             place = latest_run_path(recipe) if out is None else out
             if Repeats.exists(place):
@@ -126,8 +129,7 @@ def train(
         kind = found.choose_kind(model, task, what)
         request = TrainRequest(recipe=found, data=what, kind=kind, start=origin, note=note)
         settings = request.settings(wanted)
-        together.join(settings.train)
-        place, again = together.choose_place(recipe, out)
+        place, again = join_ranks(settings.train).choose_place(recipe, out)
         if again:
             run = Run.open(place)
             return resume_run(run, apply_settings(settings_of(run), wanted), given=given, **how)
@@ -152,22 +154,25 @@ def train_recipe(
 ) -> Run:
     """Train a recipe with these settings, from the beginning. given: data that is not a path; examples: what was read
     of the data already"""
-    settings = together.with_world(settings, together.join(settings.train))
+    ranks = join_ranks(settings.train)
+    settings = _with_world(settings, ranks)
     if start is not None:
         check_body(recipe, settings, start)
     context = DataContext(cache=cache_folder(), note=note, old=start, given=given, examples=examples)
-    with nullcontext() if together.is_follower() else new_run(out) as create:
-        job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
+    with new_run(out) if ranks.leads else nullcontext() as create:
+        job = ranks.one_after_another(lambda: prepare_job(recipe, settings, context))
         model = build_model(job, settings)
         if start is not None:
             copy_weights(model, start, job.kind)
-        if together.follow_job(recipe, job, model, settings) or create is None:
-            return Run.open(out)
+        if create is None:  # rank 0 makes the run
+            run: Run = SharedRun(out, read_run_config(ranks.agree(None), os.fspath(out)))
+            return _fit(run, recipe, job, model, settings, observers, report, resume=False)
         sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
         sections |= {"train": settings.train, **job.summary, "unit": job.unit}
         sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
         sections |= {} if given is None else {"given": type(given).__name__}
         run = create(sections)
+        ranks.agree(run.config.to_json())
         return _fit(run, recipe, job, model, settings, observers, report, resume=False)
 
 
@@ -183,18 +188,20 @@ def resume_run(
     """Go on with a run, exactly where it stopped. Settings may differ from its own only in the budget and in
     saving."""
     recipe = recipe_of(run)
-    settings = together.with_world(settings, together.join(settings.train))
+    ranks = join_ranks(settings.train)
+    settings = _with_world(settings, ranks)
     run.agree("data", settings.data)
     run.agree("model", settings.model)
     run.agree("train", settings.train, but=loop.MAY_CHANGE)
     context = DataContext(cache=cache_folder(), note=note, old=run, given=given)
-    job = together.one_after_another(lambda: prepare_job(recipe, settings, context))
+    job = ranks.one_after_another(lambda: prepare_job(recipe, settings, context))
     check_same_data(run, job)
     model = build_model(job, settings)
     if run.config.origin is not None and not (run.state / "latest.json").exists():
         copy_weights(model, Run.open(run.config.origin), job.kind)
-    if together.follow_job(recipe, job, model, settings):
-        return run
+    if not ranks.leads:
+        run = SharedRun(run.path, run.config)
+        return _fit(run, recipe, job, model, settings, observers, report, resume=True)
     with exclusive_lock(run.state):
         return _fit(run, recipe, job, model, settings, observers, report, resume=True)
 
@@ -243,18 +250,39 @@ def _fit(
     resume: bool,
 ) -> Run:
     """The training, and the files at its end. For who holds the lock of the run."""
-    job.keep(run)
-    tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
+    ranks = current_ranks()
+    if ranks.leads:
+        job.keep(run)
+        tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
     how: dict[str, Any] = {
         "resume": resume,
         "observers": observers,
         "sample": job.sample,
         "notes": job.notes,
-        "stepper": together.make_stepper(job.stepper, recipe.name),
+        "stepper": choose_stepper(job.stepper, recipe.name, ranks),
     }
     ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
-    finish_run(run, recipe, job, ended, observers, report=report)
+    if ranks.leads:
+        finish_run(run, recipe, job, ended, observers, report=report)
     return run
+
+
+def _with_world(settings: Settings, ranks: Ranks) -> Settings:
+    """The settings with the number of processes that there are."""
+    if ranks.world == 1:
+        return settings
+    train = settings.train
+    if train.seeds is not None or getattr(settings.data, "folds", None) is not None:
+        raise RegardError(
+            f"{ranks.world} processes train one model at a time; leave out --train.seeds and --data.folds, or train "
+            "with one process"
+        )
+    if ranks.world > train.batch * train.accumulate:
+        raise RegardError(
+            f"{ranks.world} processes are too many for --train.batch {train.batch}: each needs a row; use "
+            f"{train.batch} at most, or a larger batch"
+        )
+    return replace(settings, train=replace(train, processes=ranks.world))
 
 
 # ── a module

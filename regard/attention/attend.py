@@ -11,14 +11,14 @@ from torch import Tensor
 
 from regard.attention import kernels, tap
 from regard.attention.biases import Bias
+from regard.attention.kernels.causal_blocks import suits
 from regard.attention.kernels.choose import Choice, choose
 from regard.attention.kernels.fused import widens
 from regard.attention.kernels.precision import HALF, native
-from regard.attention.kernels.stairs import suits
+from regard.attention.kernels.reference import Terms
 from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Full
 from regard.attention.places import Where, sides
-from regard.attention.terms import Terms
 from regard.attention.weights import Weights
 from regard.errors import RegardError
 

@@ -3,11 +3,8 @@ stays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
-from torch.overrides import handle_torch_function, has_torch_function_unary
 
 STEPS = 2**16  # a draw is one of so many: four of them are in each 64 bits of the generator
 
@@ -28,34 +25,11 @@ def apply_dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
     """
     if not training or not 0.0 < share < 1.0 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.dropout(x, share, training)
-    if has_torch_function_unary(x):  # whoever watches torch's functions sees this one, too
-        dropped: Tensor = handle_torch_function(apply_dropout, (x,), x, share, training)
-        return dropped
-    return draw_kept(x, share)
-
-
-def draw_kept(
-    x: Tensor,
-    share: float,
-    whole: Sequence[int] | None = None,
-    within: tuple[int, int] = (0, 0),
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """x_i·z_i/k. whole: z is drawn in this shape, and x lies in it from a place on along an axis, `within`"""
     kept = min(max(round(STEPS * (1.0 - share)), 1), STEPS)
-    shape = x.shape if whole is None else torch.Size(whole)
-    count = shape.numel()
-    draws = (
-        torch.empty((count + 3) // 4, dtype=torch.int64)
-        .random_(-(2**63), None, generator=generator)
-        .view(torch.int16)[:count]
-        .view(shape)
-    )
-    if whole is not None:
-        axis, first = within
-        draws = draws.narrow(axis, first, x.shape[axis]).contiguous()
+    count = x.numel()
+    draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     if kept < STEPS:
-        chosen = draws < kept - STEPS // 2
+        chosen = draws.view(torch.int16)[:count].view(x.shape) < kept - STEPS // 2
     else:
-        chosen = torch.ones_like(draws, dtype=torch.bool)
+        chosen = torch.ones_like(x, dtype=torch.bool)
     return (x * chosen.view(torch.int8)).mul_(STEPS / kept)  # (a product with a bool would take longer)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from regard.attention.kernels.reference import Terms
 from regard.attention.mask import Mask
-from regard.attention.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)

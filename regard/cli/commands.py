@@ -105,13 +105,13 @@ def train(words: list[str]) -> int:
 
     from regard.api.finish import files_in_a_line, laws_in_a_line
     from regard.api.look import read_laws
-    from regard.api.together import is_follower
     from regard.cli import options
     from regard.recipes.base import get_recipe
     from regard.runs.program_name import shell_command
     from regard.runs.run_group import Repeats
     from regard.training.keep_memory import retain_freed_memory
     from regard.training.progress import Ending
+    from regard.training.ranks import current_ranks
 
     recipe = get_recipe(name)
     asks_help = asks_for_help(rest)
@@ -127,7 +127,7 @@ def train(words: list[str]) -> int:
     ending = Ending()
     with retain_freed_memory():
         run = train_as_asked(recipe, given, rest, ending, resume=resume, report=report)
-    if is_follower():
+    if not current_ranks().leads:
         return 0
     print(f"\n{files_in_a_line(run)}")
     if isinstance(run, Repeats):
@@ -145,7 +145,7 @@ def train_as_asked(
     recipe: Any, given: dict[str, str], words: list[str], ending: Any, *, resume: bool, report: bool
 ) -> Any:
     """Settings from the words of the command, read once, and the training with them."""
-    from regard.api import repeat, together
+    from regard.api import repeat
     from regard.api import train as training
     from regard.cli import options
     from regard.cli.console import progress_printer
@@ -158,6 +158,7 @@ def train_as_asked(
     from regard.runs.run_group import Repeats
     from regard.targets.imported import open_run
     from regard.training.progress import watch
+    from regard.training.ranks import join_ranks, started_by_torchrun, telling_errors
 
     data, kind, start, out = (given.get(name) for name in ("--data", "--model", "--from", "--out"))
     task = given.get("--task")
@@ -170,9 +171,9 @@ def train_as_asked(
         "observers": [watch(), ending],
         "report": report,
     }
-    if together.has_others():
+    if started_by_torchrun():
         how["note"] = None
-    with scanning_once(), together.telling_errors():
+    with scanning_once(), telling_errors():
         if resume:
             place = out or latest_run_path(recipe.name)
             if Repeats.exists(place):
@@ -191,8 +192,7 @@ def train_as_asked(
         kind = recipe.choose_kind(kind, task, data)
         request = TrainRequest(recipe=recipe, data=data, kind=kind, start=origin, note=how["note"])
         settings = options.read_settings(request, words, program)
-        together.join(settings.train)
-        folder, again = together.choose_place(recipe.name, out)
+        folder, again = join_ranks(settings.train).choose_place(recipe.name, out)
         if again:  # torchrun has started all processes again
             run = Run.open(folder)
             settings = options.change_settings(recipe, settings_of(run), words, program)

@@ -22,8 +22,6 @@ class Slice:
 
     batch: Batch
     counts: bool  # False: this process has no row of its own, and works on the first one for nothing
-    # an axis of this size here begins at this place of an axis of this size in the whole batch
-    axes: dict[int, tuple[int, int]]
     size: int  # of the whole batch, see Batch.size
 
 
@@ -55,8 +53,7 @@ def take_slice(take: Callable[[int, int], Batch], rows: int, part: int, parts: i
     """The slice of a batch of so many rows without padding. take: the batch of rows first … last − 1"""
     first, last, counts = slice_rows(rows, part, parts)
     found = take(first, last)
-    axes = {last - first: (first, rows)}
-    return Slice(found, counts, axes, size=found.size * rows // (last - first))
+    return Slice(found, counts, size=found.size * rows // (last - first))
 
 
 def slice_batch(batch: Batch, part: int, parts: int) -> Slice:
@@ -66,14 +63,9 @@ def slice_batch(batch: Batch, part: int, parts: int) -> Slice:
         return cut
     first, last, counts = slice_rows(batch.rows, part, parts)
     own = {name: x[first:last] if isinstance(x, Tensor) else x for name, x in batch.items()}
-    axes = {last - first: (first, batch.rows)}
-    real = batch.get("real")
-    if real is not None:  # models may work on the real tokens alone
-        before, within, total = (int(x.sum()) for x in (real[:first], real[first:last], real))
-        axes = {within: (before, total)} | axes
     size = batch.size * (last - first) // batch.rows
     mine = replace(batch, inputs=own, target=batch.target[first:last], rows=last - first, size=size)
-    return Slice(mine, counts, axes, batch.size)
+    return Slice(mine, counts, batch.size)
 
 
 def refuse_slice(batch: Batch, part: int, parts: int) -> Slice:
@@ -95,7 +87,6 @@ def slice_graphs(batch: Batch, part: int, parts: int) -> Slice:
         target = batch.target[begin:end]
     else:
         target = batch.target[first:last]
-    axes = {end - begin: (begin, len(of)), last - first: (first, graphs)}
     nodes = next(iter(batch))
     cut: dict[str, Any] = {**batch, nodes: batch[nodes][begin:end], "of": of[begin:end] - first}
     for name in ("edges", "faces"):
@@ -104,11 +95,10 @@ def slice_graphs(batch: Batch, part: int, parts: int) -> Slice:
             continue
         own = (corners[1] >= begin) & (corners[1] < end)
         cut[name] = corners[:, own] - begin
-        axes = {int(own.sum()): (int((corners[1] < begin).sum()), corners.shape[1])} | axes
         if name == "edges" and "edge_features" in batch:
             cut["edge_features"] = batch["edge_features"][own]
     cut |= {
         name: last - first for name, count in batch.items() if isinstance(count, int)
     }  # how many there are
     found = replace(batch, inputs=cut, target=target, rows=last - first, size=end - begin)
-    return Slice(found, counts, axes, batch.size)
+    return Slice(found, counts, batch.size)

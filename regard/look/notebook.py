@@ -9,7 +9,7 @@ from regard.look import page
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Seen
 from regard.look.scene import FORMAT, doubts
-from regard.look.streams import Streams
+from regard.look.token_streams import Streams
 from regard.look.views.attention import attention
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from textwrap import wrap
@@ -31,6 +31,17 @@ MOST_LABELS = 60
 WRITTEN = 25  # classes up to which counts can be read in a confusion matrix
 LEAST, LETTERS = 3.5, 12  # inches of its sides, and letters of its title to an inch
 REACH = 0.02  # share of all steps that a smoothed loss is the mean of, to either side
+COLOURS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#b8a800",
+    "#444444",
+)  # after Okabe and Ito
+PALE = 0.12  # of the map of colours, where it begins: nothing is still to be seen
 
 
 def curves(run: Run) -> None:
@@ -289,3 +300,59 @@ def plotter() -> Any:
     from matplotlib import pyplot
 
     return pyplot
+
+
+# ── stills drawn from the data of their pages: rows of small panels, one row for each layer
+
+PLAIN, FRAME = "#c4c8ce", "#dfe2e6"
+
+Draw = Callable[[Any], None]
+
+
+def pictures(
+    rows: Sequence[tuple[str, Sequence[tuple[str, Draw]]]], title: str, what: str, meaning: Mapping[str, str]
+) -> Any:
+    """Rows of small pictures: the name of each row, and in it names and what draws them. `meaning`: what
+    colours are."""
+    if not rows:
+        raise RegardError("there is nothing proved to draw of this set or graph; the page says why")
+    across = max(len(row) for _, row in rows)
+    pyplot = plotter()
+    size = (max(4.0, 2.3 * across), 0.4 + 2.5 * len(rows))
+    figure, axes = pyplot.subplots(len(rows), across, figsize=size, squeeze=False, layout="constrained")
+    for line, (name, row) in zip(axes, rows, strict=True):
+        for axis in line[len(row) :]:
+            axis.axis("off")
+        for axis, (said, draw) in zip(line, row, strict=False):
+            draw(axis)
+            axis.set_aspect("equal", adjustable="datalim")
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set_color(FRAME)
+            axis.set_title(f"{name}\n{said}" if axis is line[0] else said, fontsize=7, loc="left", pad=2)
+    if title:
+        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    if meaning:
+        from matplotlib.lines import Line2D
+
+        dot: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4}
+        dots = [
+            Line2D([], [], color=colour, label=name.replace("$", r"\$"), **dot)
+            for name, colour in meaning.items()
+        ]
+        how: dict[str, Any] = {
+            "frameon": False,
+            "fontsize": 7,
+            "title_fontsize": 7,
+            "alignment": "left",
+            "handletextpad": 0.1,
+        }
+        figure.legend(
+            handles=dots, loc="outside lower left", title=what, ncols=min(len(dots), 2 + 2 * across), **how
+        )
+    return figure
+
+
+# ---- points
+
+
+# ---- graphs

@@ -10,24 +10,21 @@ import torch
 from torch import nn
 
 from regard.errors import RegardError
+from regard.look.ablation import describe_region, silenced
 from regard.look.model_input import ModelInput
 from regard.look.record import record
 from regard.look.recording.entry import Seen
-from regard.look.region import describe_region
-from regard.look.silence import silenced
-from regard.look.streams import Streams
+from regard.look.token_streams import Streams
 from regard.look.view import View
 from regard.look.views.attention import AttentionView
 from regard.look.views.classes import ClassesView
-from regard.look.views.confusion import ConfusionView
-from regard.look.views.contribution import ContributionView
+from regard.look.views.contribution import ContributionView, EvidenceView
 from regard.look.views.embeddings import EmbeddingsView
-from regard.look.views.evidence import EvidenceView
 from regard.look.views.experts import ExpertsView
 from regard.look.views.filters import FiltersView
 from regard.look.views.history import AboutView, CurvesView, SamplesView, best_scores
 from regard.look.views.laws import LawsView
-from regard.look.views.outcome import OutcomeView
+from regard.look.views.outcome import ConfusionView, OutcomeView
 from regard.look.views.positions import PositionsView
 from regard.nn.eval_mode import eval_mode
 from regard.runs.run import Run

@@ -13,11 +13,10 @@ import torch
 from torch import nn
 
 from regard.errors import RegardError
+from regard.look.ablation import can_silence, measure_loss
 from regard.look.model_input import ModelInput
 from regard.look.reader import LONGEST, Control, Reader
-from regard.look.region import measure_loss
 from regard.look.scene import Scene, gather
-from regard.look.silence import can_silence
 from regard.look.views.attention import count_of, matrix
 from regard.look.views.outcome import OutcomeView
 from regard.nn.eval_mode import eval_mode

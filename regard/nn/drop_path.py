@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from regard.errors import RegardError
 
@@ -39,19 +38,11 @@ def with_branch(
         y = f(x)
         z = torch.rand(len(x), *(1 for _ in y.shape[1:]), device=y.device) >= drop_path
         return stream + y * (z.to(y.dtype) * grown)
-    runs = draw_rows_of(x, drop_path)
+    runs = draw_rows(len(x), drop_path)
     if runs == (slice(0, len(x)),):
         return torch.add(stream, f(x), alpha=grown)
     same, some = Part.apply(x, runs, 1.0, x.dtype)
     return Join.apply(same if onto is None else onto, f(some), runs, grown)
-
-
-def draw_rows_of(x: Tensor, drop_path: float) -> Runs:
-    """Which examples of x take a branch. Whoever watches torch's functions sees this one, too."""
-    if has_torch_function_unary(x):
-        drawn: Runs = handle_torch_function(draw_rows_of, (x,), x, drop_path)
-        return drawn
-    return draw_rows(len(x), drop_path)
 
 
 def draw_rows(count: int, drop_path: float) -> Runs:

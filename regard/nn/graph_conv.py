@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.additive_attention import mix
 from regard.attention.dropout import apply_dropout
 from regard.attention.edge_ops import Links, edge_sum
-from regard.attention.mix import mix
 from regard.errors import RegardError
 from regard.nn.edge_messages import EdgeMessages
 from regard.nn.graph import Graph

@@ -6,7 +6,7 @@ move on by one.
 
 A turned filter holds the same numbers at other places, so all poses of a filter are one dense filter that is
 gathered by a table, and the convolution itself is torch's own. The table can be made by turning, or from the
-basis of all linear maps that commute with the group (`symmetry/bases.py`): they are the same table.
+basis of all linear maps that commute with the group (`symmetry/linear/bases.py`): they are the same table.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from regard.errors import RegardError
 from regard.nn.convolve import Padding, check, kept
 from regard.shapes import expect
 from regard.symmetry.actions import Action, OnGrid, OnPoses, Together
-from regard.symmetry.bases import Orbits, basis
 from regard.symmetry.elements import Composed, Element, Mirror, quarter
 from regard.symmetry.groups import Group, Reflections, Rotations, Trivial, product
+from regard.symmetry.linear.bases import Orbits, basis
 
 PlaneGroup = Literal[
     "p1", "p4", "p4m"

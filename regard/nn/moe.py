@@ -40,11 +40,12 @@ class Routing(NamedTuple):
             hits = hits * self.real[..., None]
         return hits.flatten(0, -2).sum(0)
 
-    def balance(self) -> Tensor:
+    def balance(self, add_up: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """e·Σ_i f_i P_i: 1 if all experts have the same share, up to e/k if the same k have all.
 
         f_i is the share of choices that fell on expert i, P_i the mean of its softmax over all experts; both over
-        real tokens alone. f has no gradient: the loss moves P away from what is chosen often.
+        real tokens alone. f has no gradient: the loss moves P away from what is chosen often. add_up: sums choices
+        over the slices of a batch
         """
         shares = self.scores.float().softmax(-1)
         if self.real is None:
@@ -53,27 +54,9 @@ class Routing(NamedTuple):
             real = self.real[..., None]
             kept = shares.masked_fill(~real, 0).flatten(0, -2).sum(0)
             mean = kept / real.sum().clamp(min=1)
-        hits = self.hits().to(mean.dtype)
+        hits = self.hits() if add_up is None else add_up(self.hits())
+        hits = hits.to(mean.dtype)
         return len(hits) * (hits / hits.sum().clamp(min=1) * mean).sum()
-
-    def tally(self) -> Tensor:
-        """How often each expert was chosen, and the number of real tokens: what slices of a batch add up.
-        e+1"""
-        hits = self.hits()
-        if self.real is None:
-            tokens = hits.new_full((1,), self.scores[..., 0].numel())
-        else:
-            tokens = self.real.sum().view(1)
-        return torch.cat((hits, tokens))
-
-    def balance_within(self, tally: Tensor) -> Tensor:
-        """The part of `balance` that these tokens have in a batch of which they are a slice. tally: of the
-        batch"""
-        shares = self.scores.float().softmax(-1)
-        if self.real is not None:
-            shares = shares.masked_fill(~self.real[..., None], 0)
-        hits, tokens = tally[:-1].to(shares.dtype), tally[-1].clamp(min=1)
-        return len(hits) * (hits / hits.sum().clamp(min=1) * shares.flatten(0, -2).sum(0)).sum() / tokens
 
 
 class Router(nn.Linear):

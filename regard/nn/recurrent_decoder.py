@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from regard.attention.additive_attention import StepwiseMix
 from regard.attention.masks import Padding
-from regard.attention.mix import StepwiseMix
 from regard.nn.recurrent import Recurrent, State
 from regard.nn.recurrent_cell import RecurrentCells
 from regard.nn.score import SCORES

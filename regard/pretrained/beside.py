@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import files
-from regard.data.read_chat_template import has_chat_template, read_chat_template
+from regard.data.chat_template import has_chat_template, read_chat_template
 from regard.errors import RegardError
 from regard.pretrained.weights import Pretrained
 

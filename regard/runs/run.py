@@ -312,6 +312,24 @@ def _summary(path: files.PathLike) -> dict[str, Any] | None:
     return None
 
 
+class SharedRun(Run):
+    """A run that another process writes: what would be written here is not."""
+
+    def write(self, name: str, value: Any) -> None: ...
+
+    def publish(self, data: bytes) -> None: ...
+
+    def write_sample(self, step: int, text: str) -> None: ...
+
+    def append(self, events: Iterable[Mapping[str, Any]], sync: bool = False) -> None: ...
+
+    def sweep(self) -> list[Path]:
+        return []
+
+    def cut(self, step: int) -> int:
+        return 0
+
+
 # ── words
 
 

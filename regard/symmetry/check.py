@@ -24,16 +24,15 @@ from regard.symmetry.decide import TOLERANCE, Decider
 from regard.symmetry.gauge import GAUGE
 from regard.symmetry.groups import Group
 from regard.symmetry.hygiene import HYGIENE
+from regard.symmetry.infer_roles import settle
 from regard.symmetry.law import Law
 from regard.symmetry.laws import NAMED, Named, Symmetry
 from regard.symmetry.locate import MOST_PATCHES, locate
+from regard.symmetry.model_under_test import CannotTell, Subject, Vacuous, first_line, short
 from regard.symmetry.reach import PRECISION, REACH
 from regard.symmetry.report import Finding, Report
 from regard.symmetry.roles import Inputs, Roles, Stream, guess, inputs_by_name, takes_one_dict, unknown_names
-from regard.symmetry.settle import settle
-from regard.symmetry.state import Snapshot, eval_state, working_copy
-from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line, short
-from regard.symmetry.swallow import note_swallowed
+from regard.symmetry.state import Snapshot, eval_state, log_suppressed, working_copy
 
 FEW = 3  # trials, and modules put right while locating, of a law that is neither promised nor asked for
 LAWS: tuple[Law, ...] = (*NAMED, GAUGE, *HYGIENE, PRECISION, REACH)
@@ -239,7 +238,7 @@ class Checking:
         try:
             changed = subject.run(other)
         except Exception as error:  # values that this model does not take; then only its spread is known
-            note_swallowed(error, "trying other values")
+            log_suppressed(error, "trying other values")
             changed = None
         if out.numel() > 1 and (out == out.flatten()[0]).all():
             return "the output is constant: all its numbers are equal"
@@ -290,7 +289,7 @@ class Checking:
         except Vacuous as reason:
             found = replace(found, measured="vacuous", reason=str(reason), tolerance=None)
         except Exception as error:  # a model may refuse what a law asks of it
-            note_swallowed(error, f"measuring {law.name}")
+            log_suppressed(error, f"measuring {law.name}")
             declared = None if implied else declared
             found = replace(
                 found, declared=declared, reason=f"the model refused: {first_line(error)}", tolerance=None

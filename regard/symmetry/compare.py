@@ -20,6 +20,7 @@ SPREAD = 4.0  # within this factor, large numbers are one fill
 LEAST = (
     1e-4  # of the largest number, the scale of a channel that holds less: rounding comes from its neighbours
 )
+EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"  # what a tensor is to what it should be
 
 
 class Difference(NamedTuple):
@@ -129,3 +130,15 @@ def _fill(x: Tensor, top: float) -> float | None:
             return limit
         limit, top = high, rest
     return limit
+
+
+def close(first: Tensor, second: Tensor, tolerance: float) -> bool:
+    """Equal up to rounding, with what is not finite in the same places."""
+    if first.shape != second.shape:
+        return False
+    if first.numel() == 0:
+        return True
+    if not first.is_floating_point() and not first.is_complex():
+        return torch.equal(first, second)
+    found = difference(first, second).error
+    return math.isnan(found) or found <= tolerance

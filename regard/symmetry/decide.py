@@ -9,8 +9,8 @@ from random import Random
 import torch
 
 from regard.symmetry.law import Law, Measure
-from regard.symmetry.subject import CannotTell, Subject, short
-from regard.symmetry.swallow import note_swallowed
+from regard.symmetry.model_under_test import CannotTell, Subject, short
+from regard.symmetry.state import log_suppressed
 
 TOLERANCE = {
     torch.float64: 1e-9,  # 2⁻⁵³ a rounding: a million of them in a row are still less
@@ -85,7 +85,7 @@ class Decider:
                 return law.measure(subject, Random(self.seed), trials)
             return law.measure(subject, Random(self.seed), trials, near)
         except Exception as error:
-            note_swallowed(error, f"measuring {law.name} in {short(dtype)}")
+            log_suppressed(error, f"measuring {law.name} in {short(dtype)}")
             return None
 
     def copy(self, dtype: torch.dtype) -> Subject | None:
@@ -96,7 +96,7 @@ class Decider:
                 made.plain(made.short)
                 self.copies[dtype] = made
             except Exception as error:
-                note_swallowed(error, f"running a copy in {short(dtype)}")
+                log_suppressed(error, f"running a copy in {short(dtype)}")
                 self.copies[dtype] = None
         return self.copies[dtype]
 

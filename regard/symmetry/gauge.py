@@ -20,9 +20,9 @@ from regard.symmetry.groups import Gauges, Group
 from regard.symmetry.law import Others
 from regard.symmetry.law import Pair as Both
 from regard.symmetry.laws import Named, Symmetry
+from regard.symmetry.model_under_test import Subject
 from regard.symmetry.output import Axes
 from regard.symmetry.roles import Inputs
-from regard.symmetry.subject import Subject
 
 
 def is_field(x: Tensor, n: int) -> bool:

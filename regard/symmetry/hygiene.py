@@ -10,20 +10,25 @@ import torch
 from torch import Tensor
 
 from regard.symmetry.align import Equal, Indexed, Match
-from regard.symmetry.cached_steps import CACHE
-from regard.symmetry.causality import CAUSALITY
-from regard.symmetry.law import Law, Others, Outputs, Pair, Trial, as_they_are, torch_generator
-from regard.symmetry.output import Axes
-from regard.symmetry.parts import (
+from regard.symmetry.causality import CACHE, CAUSALITY
+from regard.symmetry.law import (
+    Law,
+    Others,
+    Outputs,
+    Pair,
+    Trial,
     along_tokens,
+    as_they_are,
     others_along_tokens,
     others_row_of,
     others_tokens_of_row,
     row_of,
     tokens_of_row,
+    torch_generator,
 )
+from regard.symmetry.model_under_test import CannotTell, Subject
+from regard.symmetry.output import Axes
 from regard.symmetry.roles import Inputs, Stream, signature
-from regard.symmetry.subject import CannotTell, Subject
 
 ROWS = 3  # of a batch
 

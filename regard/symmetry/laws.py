@@ -31,11 +31,11 @@ from regard.symmetry.groups import (
     Shifts,
     Translations,
 )
+from regard.symmetry.image_alignment import OnMaps
 from regard.symmetry.law import Law, Others, Outputs, Pair, Trial, as_they_are
-from regard.symmetry.maps import OnMaps
+from regard.symmetry.model_under_test import CannotTell, Subject
 from regard.symmetry.output import Axes
 from regard.symmetry.roles import Inputs
-from regard.symmetry.subject import CannotTell, Subject
 
 
 @dataclass(frozen=True)

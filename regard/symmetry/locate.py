@@ -20,13 +20,22 @@ import torch
 from torch import Tensor
 
 from regard.symmetry.align import Alignment, Indexed, Same
+from regard.symmetry.compare import DIFFERENT, EQUAL, UNKNOWN, close
+from regard.symmetry.image_alignment import OnMaps
 from regard.symmetry.law import Law, Measure, Refused, Trial, compare_outputs, error_of
 from regard.symmetry.locate_in_images import Found, Paths
-from regard.symmetry.maps import OnMaps
-from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, also_breaks, close
-from regard.symmetry.subject import Subject, first_line
-from regard.symmetry.swallow import note_swallowed
-from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
+from regard.symmetry.model_under_test import Subject, first_line
+from regard.symmetry.record_module_calls import (
+    Call,
+    Calls,
+    Held,
+    Key,
+    Patch,
+    Place,
+    also_breaks,
+    record_calls,
+)
+from regard.symmetry.state import log_suppressed
 
 FEW_TRIALS = 3  # on images: a step along each axis, a quarter turn, both mirrors, a few orders of patches
 MOST_PATCHES = 64  # modules that are put right before the search is given up
@@ -72,7 +81,7 @@ def locate(
                 return Search(trial, wide, 1e-9, most).place()
         return Search(measure.trial, subject, tolerance, most).place()
     except Exception as error:  # a model may not bear to be watched
-        note_swallowed(error, f"locating the break of {law.name}")
+        log_suppressed(error, f"locating the break of {law.name}")
         return Place("", False, f"it could not be watched more closely ({first_line(error)})")
 
 
@@ -87,7 +96,7 @@ def _on_images(
             try:
                 here = Paths(each, others, 1e-9).found()
             except Exception as error:  # it may take no noise, or not bear to be watched
-                note_swallowed(error, f"locating the break of {law.name} in images")
+                log_suppressed(error, f"locating the break of {law.name} in images")
                 break
             found += [here] if here is not None else []
             if here is not None and here.first:

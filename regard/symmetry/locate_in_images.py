@@ -16,14 +16,22 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.symmetry.compare import relative
+from regard.symmetry.compare import DIFFERENT, EQUAL, UNKNOWN, close, relative
+from regard.symmetry.image_alignment import OnMaps
 from regard.symmetry.law import Trial
-from regard.symmetry.maps import OnMaps
-from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, also_breaks, close
+from regard.symmetry.model_under_test import Subject
+from regard.symmetry.record_module_calls import (
+    Call,
+    Calls,
+    Held,
+    Key,
+    Patch,
+    Place,
+    also_breaks,
+    record_calls,
+)
 from regard.symmetry.roles import Inputs
-from regard.symmetry.subject import Subject
-from regard.symmetry.swallow import note_swallowed
-from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
+from regard.symmetry.state import log_suppressed
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +239,7 @@ class Paths:
                 with torch.no_grad():
                     answers.append(self.align.compared(y, module(moved.clone()), self.inner))
             except Exception as error:  # channels are not where this reading has them
-                note_swallowed(error, f"running {call.name} alone")
+                log_suppressed(error, f"running {call.name} alone")
                 continue
             if answers[-1] != DIFFERENT:
                 return False

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from regard.symmetry.align import Equal
 from regard.symmetry.compare import difference
-from regard.symmetry.float64 import cast, cast_tensor
 from regard.symmetry.law import Law, Measure, Trial, torch_generator
+from regard.symmetry.model_under_test import CannotTell, Subject, first_line
 from regard.symmetry.output import Output
 from regard.symmetry.roles import Inputs, Stream
-from regard.symmetry.subject import CannotTell, Subject, first_line
+from regard.symmetry.state import cast, cast_tensor
 
 REDRAWS = 4  # other values that a token is given before it is called dead
 WORK = 1e10  # multiplications of what is quick

@@ -23,9 +23,9 @@ from regard.errors import RegardError, did_you_mean
 from regard.files import open_regular, read_json
 from regard.models.memory import TO_USE, check_fits
 from regard.nn.eval_mode import eval_mode
+from regard.symmetry.model_under_test import first_line
 from regard.symmetry.output import main_tensor
 from regard.symmetry.roles import Inputs, Roles, Stream
-from regard.symmetry.subject import first_line
 from regard.targets.hugging_face_weights import load_weights
 from regard.targets.promises import CACHES, is_causal, promises, sides
 

@@ -16,7 +16,7 @@ from regard.data.foreign_tokenizer import check_tokenizer
 from regard.errors import RegardError
 from regard.files import read_json
 from regard.recipes.processors import ImageProcessor, Pixels, TextProcessor, WindowStage
-from regard.symmetry.subject import first_line
+from regard.symmetry.model_under_test import first_line
 from regard.targets.hugging_face import library
 from regard.targets.promises import is_causal
 

@@ -24,8 +24,8 @@ from regard.recipes.base import foreign_reader, recipe_of
 from regard.recipes.processors import ForeignModel
 from regard.runs.load import load_model
 from regard.runs.run import Run, is_run_group, say_which_runs
+from regard.symmetry.model_under_test import first_line
 from regard.symmetry.roles import Roles, inputs_by_name
-from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
 from regard.targets.hugging_face_captions import caption_processor
 from regard.targets.hugging_face_inputs import image_processor, text_processor

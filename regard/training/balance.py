@@ -42,25 +42,14 @@ class Balance:
         """Forget what was heard before, such as blocks that were computed again for their gradients."""
         self.heard = []
 
-    def take_loss(self) -> Tensor | None:
-        """Σ over layers of balance · e Σ f_i P_i, of what was heard since the last time; None: nothing to add."""
+    def take_loss(self, add_up: Callable[[Tensor], Tensor] | None = None) -> Tensor | None:
+        """Σ over layers of balance · e Σ f_i P_i, of what was heard since the last time; None: nothing to add.
+        add_up: sums choices over the processes that have the other slices of the batch"""
         heard, self.heard = self.heard, []
-        losses = [weight * routing.balance() for weight, routing in heard if weight]
+        losses = [weight * routing.balance(add_up) for weight, routing in heard if weight]
         if not losses:
             return None
         return torch.stack(losses).sum()
-
-    def take_part(self, add_up: Callable[[Tensor], Tensor], counts: bool) -> Tensor | None:
-        """The part that a slice of a batch has in the loss of `take_loss`. add_up: sums over the processes
-        that have the other slices; counts: False for a slice that is not one"""
-        heard, self.heard = self.heard, []
-        if not heard:
-            return None
-        tallies = [routing.tally() * int(counts) for _, routing in heard]
-        whole = add_up(torch.cat(tallies)).split([len(each) for each in tallies])
-        pairs = zip(heard, whole, strict=True)
-        parts = [weight * routing.balance_within(tally) for (weight, routing), tally in pairs]
-        return int(counts) * torch.stack(parts).sum()
 
     def take_load(self, add_up: Callable[[Numbers], Numbers] = dict) -> dict[str, list[float]]:
         """The share of all choices that fell on each expert, by the name of the layer, since the last time.

@@ -218,6 +218,7 @@ class CheckpointWriter:
         self.run, self.checkpoints = run, Checkpoints(run.state)
         self.pool = ThreadPoolExecutor(1, "checkpoint") if beside else None
         self.writing: tuple[Future[None], dict[str, Any]] | None = None  # with its facts
+        self.written = 0  # the last step
 
     def has(self, state: TrainState) -> bool:
         """Is the last checkpoint, or the one that is being written, up to date?"""
@@ -226,18 +227,17 @@ class CheckpointWriter:
             facts = [self.writing[1]]
         return any(TrainState(**each | {"seconds": state.seconds}) == state for each in facts)
 
-    def save(self, state: TrainState, write: Write, copy: Callable[[Path], Write]) -> None:
+    def save(self, state: TrainState, write: Write, copy: Callable[[], Write]) -> None:
         """Write a checkpoint of this step; publish the model if it is the best, or if none was evaluated yet.
 
-        write: writes the tensors now; copy: copies them, and returns what writes the copy to this folder later
+        write: writes the tensors now; copy: copies them, and returns what writes the copy later
         """
         self.wait()
         facts = asdict(state)
         if self.pool is None:
             self._write(write, facts)
             return
-        later = copy(self.checkpoints.folder / str(state.step))
-        self.writing = self.pool.submit(self._write, later, facts), facts
+        self.writing = self.pool.submit(self._write, copy(), facts), facts
 
     def wait(self) -> None:
         """Until nothing is being written; raises what went wrong there."""
@@ -252,6 +252,17 @@ class CheckpointWriter:
         made = self.checkpoints.save(facts["step"], write, facts)
         if facts["best_step"] in (made.step, None):
             self.publish(made)
+
+
+class PartWriter(CheckpointWriter):
+    """Writes what a process other than rank 0 has of each checkpoint, if it has a part. Rank 0 does all else."""
+
+    def publish(self, checkpoint: Checkpoint) -> None: ...
+
+    def _write(self, write: Write, facts: dict[str, Any]) -> None:
+        if facts["step"] != self.written:  # else rank 0 writes facts alone
+            write(self.checkpoints.folder / str(facts["step"]))
+        self.written = facts["step"]
 
 
 class Snapshot:

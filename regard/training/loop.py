@@ -2,6 +2,7 @@
 
 Everything random is drawn from (seed, step), and batches come by number, so a run that was killed at any
 moment goes on to the same losses, bit for bit on the same processor and threads, as one that never stopped.
+Several processes run the same loop. Rank 0 writes the run and is observed; what time or signals decide, it decides.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from regard.runs.environment import environment
 from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.run import Run
 from regard.training.budget import Plan, Timekeeper, settle_budget, time_evaluation
-from regard.training.checkpoint import Checkpoint, CheckpointWriter, TrainState
+from regard.training.checkpoint import Checkpoint, CheckpointWriter, PartWriter, TrainState
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
@@ -33,7 +34,7 @@ from regard.training.result import Result
 from regard.training.step import Stepper
 from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
-from regard.training.threads import own_threads
+from regard.training.threads import own_threads, use_threads
 
 MAY_CHANGE = (
     "minutes",
@@ -79,12 +80,13 @@ def fit(
     To resume, give a model made as the first time (with the same seed), which is what a run without
     checkpoint starts from.
     """
-    with exclusive_lock(run.state) as lock, Stop() as stop, ExitStack() as after:
-        run.sweep()
+    with ExitStack() as after:
         after.enter_context(own_threads())
-        training = Training(
-            run, stepper(model, as_task(task), source, config), config, observers, sample, stop, lock
-        )
+        made = stepper(model, as_task(task), source, config)
+        lock = after.enter_context(exclusive_lock(run.state) if made.ranks.leads else nullcontext())
+        stop = after.enter_context(Stop())
+        run.sweep()
+        training = Training(run, made, config, observers, sample, stop, lock)
         try:
             training.prepare(resume, notes)
             after.enter_context(training.stepper.balance.listening())
@@ -92,9 +94,7 @@ def fit(
                 after.enter_context(recomputing(model))
             if config.compile:
                 after.enter_context(compiled(model))
-            ended = training.go()
-            training.stepper.end()
-            return ended
+            return training.go()
         except BaseException as error:
             with suppress(Exception):  # the first error is the one to tell
                 training.writer.wait()
@@ -113,13 +113,15 @@ class Training:
         observers: Sequence[Any],
         sample: Callable[[nn.Module], str] | None,
         stop: Stop,
-        lock: Lock,
+        lock: Lock | None,
     ) -> None:
         self.run, self.stepper, self.config, self.sample, self.stop = run, stepper, config, sample, stop
-        self.lock = lock
+        self.lock, self.ranks = lock, stepper.ranks
         self.metrics = Metrics(run)
-        self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
-        self.writer = CheckpointWriter(run, beside=config.save_beside)
+        self.observers: list[Any] = []
+        if self.ranks.leads:
+            self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
+        self.writer = (CheckpointWriter if self.ranks.leads else PartWriter)(run, beside=config.save_beside)
         self.checkpoints = self.writer.checkpoints
         self.state = TrainState()
         self.plan: Plan | None = None
@@ -142,11 +144,13 @@ class Training:
 
     def prepare(self, resume: bool, notes: Sequence[str] = ()) -> None:
         """Everything up to the first step."""
-        found = self._find(resume)
+        found = self._find(resume) if self.ranks.leads else None
         self.notes += notes
-        if found is not None:
+        facts = self.ranks.agree(None if found is None else found.facts)
+        if facts is not None:
             self.stepper.load(found)
-            self.state = TrainState(**found.facts)
+            self.state = TrainState(**facts)
+            self.writer.written = self.state.step
         device = self.stepper.device
         self.plan, self.timekeeper = settle_budget(self.run, self.config, self.state, device)
         if self.run.config.keep != self.keep:
@@ -192,12 +196,13 @@ class Training:
                 self._evaluate()
             done = self.state.step == self.steps
             tired = self.config.patience is not None and self.state.worse >= self.config.patience
-            if not self.lock.is_ours():
+            if self.lock is not None and not self.lock.is_ours():
                 self.metrics.given_up = True  # what is there now is not ours
                 raise RegardError(f"{self.run.path} was deleted during the training; start it again")
-            if done or tired or self.stop.wished or self._save_due():
+            stop, save = self.ranks.same(self.stop.wished, self._save_due())
+            if done or tired or stop or save:
                 self._save()
-            if done or tired or self.stop.wished:
+            if done or tired or stop:
                 if done:
                     return self._end("done")
                 return self._end("patience" if tired else "stopped")
@@ -209,11 +214,12 @@ class Training:
             self._step()
             return
         self.timekeeper.begin_step()
+        use_threads(int(self.ranks.same(torch.get_num_threads())[0]))
         began = time.perf_counter()
         self._step()
         self.timekeeper.add_step(time.perf_counter() - began)
         due = self.timekeeper.due(self.plan, self.state.step, self._seconds())
-        if due and not self.timekeeper.retry_threads():
+        if self.ranks.same(due and not self.timekeeper.retry_threads())[0]:
             self._make_plan(self.timekeeper)
 
     def _step(self) -> None:
@@ -271,7 +277,9 @@ class Training:
             return step % every == 0
         if self.plan is None or self.timekeeper is None:
             return False
-        return self.timekeeper.eval_due(self.plan, self.state.last_eval, self._seconds())
+        return bool(
+            self.ranks.same(self.timekeeper.eval_due(self.plan, self.state.last_eval, self._seconds()))[0]
+        )
 
     def _evaluate(self) -> None:
         """Evaluate; save and publish a new best. A signal to stop ends it early, and the resumed run
@@ -281,7 +289,7 @@ class Training:
         try:
             with self.stepper.judging():
                 stride = 1 if self.plan is None else self.plan.stride
-                measures = keep_finite(self.stepper.evaluate(stride, self.stop.check))
+                measures = keep_finite(self.stepper.evaluate(stride, self._check_stop))
         except Stopped:
             return
         now = self.state
@@ -307,7 +315,7 @@ class Training:
             self.tell("routed", now.step, self.stepper.load_of_experts)
         if self.sample is not None:
             with self.stepper.judging():
-                text = self.sample(self.stepper.model)
+                text = self.sample(self.stepper.model) if self.ranks.leads else ""
             self.run.write_sample(now.step, text)
             self.tell("sampled", now.step, text)
         if now.best_step == now.step:
@@ -315,13 +323,19 @@ class Training:
         if self.timekeeper is not None:
             self.timekeeper.evaluation = time.perf_counter() - began
 
+    def _check_stop(self) -> None:
+        if self.ranks.same(self.stop.wished)[0]:
+            raise Stopped
+
     def _make_plan(self, keeper: Timekeeper) -> None:
         """Turn the minutes that are left into steps, and save the plan."""
         old, trial = self.plan, keeper.trial
         if old is None:
             self._time_extras(keeper)
-        self.plan = keeper.decide(self.state.step, self._seconds(), old)
-        self.state.plan, self.state.threads = asdict(self.plan), torch.get_num_threads()
+        plan = keeper.decide(self.state.step, self._seconds(), old)
+        self.state.plan, self.state.threads = self.ranks.agree([asdict(plan), torch.get_num_threads()])
+        self.plan = Plan(**self.state.plan)
+        use_threads(self.state.threads)
         began = time.perf_counter()
         self._save()
         keeper.save = time.perf_counter() - began
@@ -336,11 +350,12 @@ class Training:
         self._save()
         keeper.save = time.perf_counter() - began
         with self.stepper.judging():
-            if self.sample is not None:
-                self.sample(self.stepper.model)
-            self.stepper.judge()
-            extra = time.perf_counter() - began
-            keeper.expect_evaluations(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
+            if self.ranks.leads:
+                if self.sample is not None:
+                    self.sample(self.stepper.model)
+                self.stepper.judge()
+                extra = time.perf_counter() - began
+                keeper.expect_evaluations(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
         if keeper.stride > 1:
             self.tell("noted", f"evaluations take one of {keeper.stride} validation batches, to spare time")
 
@@ -358,7 +373,7 @@ class Training:
     def _save(self) -> None:
         """Save a checkpoint of this step."""
         self._read()
-        if self._is_saved():
+        if self.ranks.same(self._is_saved())[0]:
             return
         if not self.stepper.finite():
             raise NotANumber(f"a weight is not a number after step {self.state.step}; {self._advice()}")

@@ -1,7 +1,8 @@
-"""The processes that train together: who they are, how they meet, what they tell each other.
+"""The processes that train together: how they meet, talk, lose each other and part.
 
-torchrun starts them and says by the environment how many there are. Each has a rank from 0 on. Rank 0 plans,
-writes the run and talks; the others follow. What they tell each other is numbers, or JSON: nothing is unpickled.
+torchrun starts them (`--train.processes N` asks it to). All run the same loop. Rank 0 writes the run, and what must
+agree (where the run is, stops, plans, measures) is what rank 0 says. What they tell each other is numbers, or JSON:
+nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,8 +25,11 @@ from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined
 
 from regard.errors import RegardError
 from regard.machine import memory_of_machine
+from regard.runs.paths import new_run_path
+from regard.runs.run import Run
+from regard.training.config import TrainConfig
 
-ORDER = 5  # numbers in an order of rank 0
+T = TypeVar("T")
 GRACE = 2.0  # seconds that the others have to say that they are waiting, too
 JOIN = 300.0  # seconds in which all must have started
 
@@ -42,15 +46,14 @@ class RankError(RegardError):
 
 @dataclass(eq=False)
 class Ranks:
-    """This process among all that train together."""
+    """This process among all that train together. Without anything else it is alone."""
 
-    rank: int
-    world: int
-    local: int  # its number on its machine
-    restart: int  # how often torchrun has started all of them again
-    store: Any  # small values that all can read
-    shared: Any  # the same, kept when torchrun starts all again
-    timeout: float  # seconds
+    rank: int = 0
+    world: int = 1
+    local: int = 0  # its number on its machine
+    store: Any = None  # small values that all can read
+    shared: Any = None  # the same, kept when torchrun starts all again
+    timeout: float = 600.0  # seconds
     trainings: int = 0  # that this process has begun
     prepared: int = 0  # for which it has read the data
 
@@ -60,28 +63,44 @@ class Ranks:
 
     # ── what they tell each other
 
-    def tell(self, order: Sequence[float]) -> None:
-        """Rank 0 says what is done next."""
-        found = torch.zeros(ORDER, dtype=torch.float64)
-        found[: len(order)] = torch.tensor(order, dtype=torch.float64)
-        with self.noticing():
-            dist.broadcast(found, 0)
-
-    def hear(self) -> list[float]:
-        """What rank 0 says is done next."""
-        found = torch.zeros(ORDER, dtype=torch.float64)
-        with self.noticing():
-            dist.broadcast(found, 0)
+    def same(self, *numbers: float) -> list[float]:
+        """The numbers that rank 0 has."""
+        found = torch.tensor(numbers, dtype=torch.float64)
+        self.spread([found])
         return list(found.tolist())
 
-    def sum(self, numbers: Tensor) -> Tensor:
+    def agree(self, value: Any) -> Any:
+        """What rank 0 has: anything that JSON can say."""
+        return self.gather(value if self.leads else None)[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        """What each rank has, in the order of ranks: anything that JSON can say."""
+        if self.world == 1:
+            return [value]
+        mine = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+        sizes = self.stack(torch.tensor(len(mine))).tolist()
+        padded = torch.zeros(max(sizes), dtype=torch.uint8)
+        padded[: len(mine)] = mine
+        pairs = zip(self.stack(padded), sizes, strict=True)
+        return [json.loads(bytes(each[:size].tolist())) for each, size in pairs]
+
+    def stack(self, x: Tensor) -> Tensor:
+        """The tensors of all ranks, which have one shape.   ... -> ranks ..."""
+        everyone = x.new_empty(self.world, *x.shape)
+        with self.noticing():
+            dist.all_gather(list(everyone), x)
+        return everyone
+
+    def sum(self, x: Tensor) -> Tensor:
         """The sum over all ranks, in place."""
         with self.noticing():
-            dist.all_reduce(numbers)
-        return numbers
+            dist.all_reduce(x)
+        return x
 
     def spread(self, tensors: Sequence[Tensor]) -> None:
         """Every rank gets the values that rank 0 has, in place."""
+        if self.world == 1:
+            return
         with self.noticing(), torch.no_grad():
             for tensor in tensors:
                 whole = tensor.detach().contiguous()
@@ -89,23 +108,42 @@ class Ranks:
                 if whole.data_ptr() != tensor.data_ptr():
                     tensor.copy_(whole)
 
-    def gather(self, value: Any) -> list[Any]:
-        """What each rank has, in the order of ranks: anything that JSON can say."""
-        mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world)]
-        with self.noticing():
-            dist.all_gather(sizes, torch.tensor([len(mine)]))
-            padded = torch.zeros(max(int(size) for size in sizes), dtype=torch.uint8)
-            padded[: len(mine)] = mine
-            parts = [torch.empty_like(padded) for _ in range(self.world)]
-            dist.all_gather(parts, padded)
-        pairs = zip(parts, sizes, strict=True)
-        return [json.loads(bytes(part[: int(size)].tolist())) for part, size in pairs]
+    # ── before the first step, which may take longer than an answer
 
-    def wait(self, key: str) -> bytes:
+    def choose_place(self, recipe: str, out: str | os.PathLike[str] | None) -> tuple[str, bool]:
+        """Where a new run goes, and whether it is there already because torchrun has started all processes again."""
+        self.trainings += 1
+        key = f"place/{self.trainings}"
+        if not self.leads:
+            place, again = json.loads(self._wait(key))
+            return str(place), bool(again)
+        if self.world > 1 and restarts() and self.shared.check([key]):
+            place = self.shared.get(key).decode()
+        else:
+            place = os.fspath(new_run_path(recipe) if out is None else out)
+        again = restarts() > 0 and Run.exists(place)
+        if self.world > 1:
+            self.shared.set(key, place)
+            self.store.set(key, json.dumps([place, again]))
+        return place, again
+
+    def one_after_another(self, work: Callable[[], T]) -> T:
+        """Work whose result is cached on disk: the first process of a machine does it, then the others read it."""
+        if self.world == 1:
+            return work()
+        self.prepared += 1
+        key = f"prepared/{socket.gethostname()}/{self.prepared}"
+        if self.local:
+            self._wait(key)
+        found = work()
+        if not self.local:
+            self.store.set(key, "1")
+        return found
+
+    def _wait(self, key: str) -> bytes:
         """What rank 0, or the first process of this machine, says under a key of the store."""
         while not self._has(key):
-            told = self._said_before()
+            told = self._error_of_others()
             if told is not None:
                 raise RankError(told)
             time.sleep(0.02)
@@ -122,21 +160,20 @@ class Ranks:
         except RegardError:
             raise
         except RuntimeError as error:
-            if not _is_of_network(error):
+            if self.world == 1 or not _is_of_network(error):
                 raise
             raise self._explain(time.monotonic() - began) from error
 
     def _explain(self, waited: float) -> RegardError:
         missing = self._missing()
-        where = [self._where(rank) for rank in missing]
-        names = " and ".join(f"rank {rank}{place}" for rank, place in zip(missing, where, strict=True))
-        told = self._said_before()
+        told = self._error_of_others()
         if told is not None:
             return RankError(told)
         if not missing:
             return LostRank(
                 f"rank {self.rank}: the connection to the other processes broke; go on with --resume"
             )
+        names = " and ".join(f"rank {rank}{self._where(rank)}" for rank in missing)
         if waited >= 0.9 * self.timeout:
             return LostRank(
                 f"{names} did not answer for {waited:.0f} seconds; look at what it does there, then {_next()}; a "
@@ -201,7 +238,7 @@ class Ranks:
             pass
         return True
 
-    def _said_before(self) -> str | None:
+    def _error_of_others(self) -> str | None:
         """The error that another rank left."""
         try:
             for rank in range(self.world):
@@ -212,12 +249,42 @@ class Ranks:
         return None
 
 
-_joined: Ranks | None = None
+ALONE = Ranks()
+_joined = ALONE
 
 
-def current_ranks() -> Ranks | None:
-    """The processes that this one trains with; None: it is alone."""
+def current_ranks() -> Ranks:
+    """The processes that this one trains with."""
     return _joined
+
+
+@contextmanager
+def telling_errors() -> Iterator[None]:
+    """An error is told by one process: that of all by rank 0, that of one by itself, with its rank."""
+    try:
+        yield
+    except RankError:
+        raise
+    except BaseException as error:
+        ranks = current_ranks()
+        if ranks.world == 1:
+            raise
+        message = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, Exception) and not isinstance(error, LostRank):
+            ranks.shared.set("told", "1")  # to start again would not help
+        if not ranks.say_error(message):
+            raise RankError(message) from error
+        if isinstance(error, RegardError) and not isinstance(error, LostRank) and not ranks.leads:
+            raise RegardError(f"rank {ranks.rank}: {message}") from error
+        raise
+
+
+# ── how they meet and part
+
+
+def started_by_torchrun() -> bool:
+    """As one of several?"""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
 def restarts() -> int:
@@ -232,40 +299,40 @@ def _next() -> str:
     return "go on with --resume"
 
 
-def started_by_torchrun() -> bool:
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
-
-
-def join_ranks(timeout: float = 600.0, device: str = "auto") -> Ranks | None:
-    """Meet the other processes, once; None: there are none. timeout: seconds; device: as in TrainConfig
+def join_ranks(config: TrainConfig) -> Ranks:
+    """Meet the other processes, once, if torchrun started several.
 
     Each start of all processes has its own part of the store. Else those that are started again would read the
     addresses of those that died.
     """
     global _joined
-    if _joined is not None or not started_by_torchrun():
-        return _joined
+    if _joined is ALONE and started_by_torchrun():
+        _joined = _join(60 * config.timeout, config.device)
+    if _joined.world == 1 and (config.processes or 1) > 1:
+        raise RegardError(
+            f"train.processes={config.processes} is for the command line; in Python, start your script by torchrun "
+            f"--nproc-per-node {config.processes}"
+        )
+    if restarts() and _joined.world > 1 and _joined.shared.check(["told"]):
+        raise RankError("an error was told before all processes were started again")
+    return _joined
+
+
+def _join(timeout: float, device: str) -> Ranks:
     rank, world, local, port = (
         int(_from_environment(name)) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT")
     )
     address = _from_environment("MASTER_ADDR")
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # torchrun has the store
+    first, wait = rank == 0 and not hosted, timedelta(seconds=JOIN)
     try:
-        server = TCPStore(
-            address,
-            port,
-            world,
-            is_master=rank == 0 and not hosted,
-            timeout=timedelta(seconds=JOIN),
-            wait_for_workers=False,
-        )
+        server = TCPStore(address, port, world, is_master=first, timeout=wait, wait_for_workers=False)
     except (RuntimeError, ValueError) as error:
         if "EADDRINUSE" in str(error) or "address already in use" in str(error).lower():
             raise RegardError(
                 f"port {port} of {address} is taken by another program; choose another with --master-port"
             ) from error
         raise RegardError(f"rank {rank} cannot reach {address}:{port}: {_first_line(error)}") from error
-    shared = PrefixStore("regard", server)
     store = PrefixStore(f"regard/{restarts()}", server)
     store.set(f"where/{rank}", f"process {os.getpid()} on {socket.gethostname()}")
     backend = _choose_backend(device, local)
@@ -275,31 +342,14 @@ def join_ranks(timeout: float = 600.0, device: str = "auto") -> Ranks | None:
         )
     except RuntimeError as error:
         raise RegardError(f"rank {rank} cannot join the others: {_first_line(error)}") from error
-    atexit.register(_leave_ranks)
-    _joined = Ranks(rank, world, local, restarts(), store, shared, timeout)
-    return _joined
+    atexit.register(_leave)
+    return Ranks(rank, world, local, store, PrefixStore("regard", server), timeout)
 
 
-def _leave_ranks() -> None:
-    """Part from the other processes, when this one ends. (A script can train several times, and may have parted itself.)"""
+def _leave() -> None:
+    """Part from the others when this process ends. (A script can train several times, and may have parted itself.)"""
     if dist.is_initialized():
         dist.destroy_process_group()
-
-
-def memory_of_rank(ranks: Ranks) -> int:
-    """Bytes that this process may use: its GPU's, or its share of the machine's."""
-    if dist.get_backend() != "gloo" and torch.cuda.is_available():
-        return int(torch.cuda.get_device_properties(ranks.local).total_memory)
-    return memory_of_machine() // int(os.environ.get("LOCAL_WORLD_SIZE", ranks.world))
-
-
-def choose_device(name: str, ranks: Ranks) -> str:
-    """The device of this rank: of several GPUs, the one of its number on its machine."""
-    if name == "auto" and torch.cuda.is_available():
-        return f"cuda:{ranks.local}"
-    if name == "cuda":
-        return f"cuda:{ranks.local}"
-    return name
 
 
 def _choose_backend(device: str, local: int) -> str:
@@ -307,8 +357,8 @@ def _choose_backend(device: str, local: int) -> str:
     wants_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if not wants_gpu:
         return "gloo"
-    if local >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
+    count = torch.cuda.device_count()
+    if local >= count:
         raise RegardError(
             f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'} here, and process {local + 1} of this machine "
             f"needs one of its own; use --nproc-per-node {max(count, 1)}, or --train.device cpu"
@@ -327,13 +377,24 @@ def _from_environment(name: str) -> str:
 
 
 def _is_of_network(error: RuntimeError) -> bool:
-    words = str(error).lower()
-    return any(
-        each in words
-        for each in ("gloo", "connection", "timed out", "timeout", "nccl", "socket", "peer", "reset")
-    )
+    words = ("gloo", "connection", "timed out", "timeout", "nccl", "socket", "peer", "reset")
+    return any(each in str(error).lower() for each in words)
 
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
+
+
+def memory_of_rank(ranks: Ranks) -> int:
+    """Bytes that this process may use: its GPU's, or its share of the machine's."""
+    if dist.get_backend() != "gloo" and torch.cuda.is_available():
+        return int(torch.cuda.get_device_properties(ranks.local).total_memory)
+    return memory_of_machine() // int(os.environ.get("LOCAL_WORLD_SIZE", ranks.world))
+
+
+def choose_device(name: str, ranks: Ranks) -> str:
+    """The device of this rank: of several GPUs, the one of its number on its machine."""
+    if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
+        return f"cuda:{ranks.local}"
+    return name

@@ -22,6 +22,7 @@ from regard.training.average import Average
 from regard.training.balance import Balance, busiest
 from regard.training.checkpoint import Checkpoint, Snapshot, write_files
 from regard.training.config import TrainConfig
+from regard.training.ranks import ALONE, Ranks
 from regard.training.schedule import schedule
 from regard.training.tasks import Task
 
@@ -36,6 +37,8 @@ OTHER_NAMES = {
 class Stepper:
     """A model on its device, with its optimiser and the average of its weights: everything that a step
     changes."""
+
+    ranks: Ranks = ALONE  # the processes that share a step
 
     def __init__(self, model: nn.Module, task: Task, source: Source, config: TrainConfig) -> None:
         self.device = pick_device(config.device)
@@ -148,9 +151,6 @@ class Stepper:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
-    def end(self) -> None:
-        """No step follows."""
-
     # ── keeping and going on
 
     def finite(self) -> bool:
@@ -161,8 +161,8 @@ class Stepper:
         """Write everything that a step changes into a new folder."""
         write_files(folder, self.tensors())
 
-    def copy_state(self, folder: Path) -> Callable[[Path], None]:
-        """A function that writes the state as it is now, later. folder: where it will be written"""
+    def copy_state(self) -> Callable[[Path], None]:
+        """A function that writes the state as it is now, later."""
         copies = self.snapshot.take(self.tensors())
         return lambda place: write_files(place, copies)
 
@@ -175,8 +175,9 @@ class Stepper:
         carried: dict[str, Tensor] = getattr(self.task, "tensors", dict)()
         return found | ({"task": carried} if carried else {})
 
-    def load(self, checkpoint: Checkpoint) -> None:
-        """Restore what `tensors` returned."""
+    def load(self, checkpoint: Checkpoint | None) -> None:
+        """Restore what `tensors` returned. None: of processes that train together, another one reads it"""
+        assert checkpoint is not None
         try:
             self.model.load_state_dict(checkpoint.tensors("model"))
         except RuntimeError as error:

@@ -36,11 +36,6 @@ class Stop:
         for each, handler in self.before.items():
             signal.signal(each, handler)
 
-    def check(self) -> None:
-        """Raise if a stop is wished."""
-        if self.wished:
-            raise Stopped
-
     def _heard(self, number: int, frame: FrameType | None) -> None:
         if number == HANGUP:
             self._leave_terminal()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.api import train
-from regard.look.private import without_folders
+from regard.look.redact_paths import without_folders
 from regard.runs.environment import environment
 from regard.runs.run import Run
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard.api import generate, together, train
+from regard.api import generate, train
 from regard.api.predict import predict
 from regard.cli import main
 from regard.data.tensor_source import TensorSource
@@ -20,6 +20,7 @@ from regard.recipes.start_from import copy_weights
 from regard.recipes.text import job as jobs
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
+from regard.training import ranks
 from regard.training.labels import check_labels
 from regard.training.progress import Observer
 from regard.training.ranks import RankError
@@ -713,8 +714,8 @@ def test_an_error_of_a_resume_is_told_by_one_of_several_processes(several, monke
     """In Python as in the command, for one run and for several."""
     told = []
     shared = SimpleNamespace(set=lambda key, value: None)
-    ranks = SimpleNamespace(shared=shared, say_error=lambda message: told.append(message))
-    monkeypatch.setattr(together, "current_ranks", lambda: ranks)
+    mine = SimpleNamespace(world=2, shared=shared, say_error=lambda message: told.append(message))
+    monkeypatch.setattr(ranks, "_joined", mine)
     monkeypatch.setattr(Repeats, "exists", lambda path: several)
     with pytest.raises(RankError):
         train.train("text", out=tmp_path / "missing", resume=True)

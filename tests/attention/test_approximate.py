@@ -7,8 +7,7 @@ import torch
 
 from regard.attention import tap
 from regard.attention.approximate.approximation import is_causal
-from regard.attention.approximate.favor import AHEAD
-from regard.attention.approximate.features import Features, draw_features
+from regard.attention.approximate.favor import AHEAD, Features, draw_features
 from regard.attention.approximate.linformer import Linformer
 from regard.attention.approximate.lsh import LSH, keys_of
 from regard.attention.approximate.performer import Performer

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from regard.attention import kernels, tap
+from regard.attention.additive_attention import mix
 from regard.attention.attend import attend, explain
 from regard.attention.biases import ALiBi
 from regard.attention.edge_ops import Links, edge_dot, edge_softmax, edge_sum
 from regard.attention.edges import Edges
 from regard.attention.masks import Causal, Dense
-from regard.attention.mix import mix
 from regard.look.record import record
 from tests.attention.cases import random_inputs, results, worst_error
 

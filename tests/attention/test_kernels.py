@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.attention import kernels
 from regard.attention.attend import attend, explain
 from regard.attention.biases import ALiBi
-from regard.attention.kernels import precision, strips, tiled
+from regard.attention.kernels import precision, row_strips, tiled
 from regard.attention.masks import Causal, Padding, Window
 from tests.attention.cases import (
     BATCH,
@@ -188,7 +188,7 @@ def test_far_blocks_that_cannot_matter_are_skipped_and_nothing_changes():
     bias = ALiBi(2)
     bias.slopes = torch.tensor([0.5, 0.01], dtype=torch.float64)
     areas = []
-    cut = strips.cut
+    cut = row_strips.cut
 
     def spy(*args, **kwargs):
         found = cut(*args, **kwargs)
@@ -218,15 +218,15 @@ def test_a_loud_far_key_is_never_skipped():
 
 def test_repeated_strips_are_one_call(monkeypatch):
     """A window over consecutive places is the same everywhere, so its strips are joined."""
-    found = strips.cached_strips(Causal() & Window(255), 32768, 32768, 8, 128, True)
+    found = row_strips.cached_strips(Causal() & Window(255), 32768, 32768, 8, 128, True)
     assert len(found) <= 4
     assert sum(s.step * s.repeat for s in found) == 32768
     assert sum(s.area for s in found) < 0.015 * 8 * 32768**2
 
 
 def test_memory_of_strips_has_a_bound():
-    whole = strips.cached_strips(Causal(), 4096, 4096, 8, 128, True)
-    small = list(strips.small_enough(whole, 2, 2**20))
+    whole = row_strips.cached_strips(Causal(), 4096, 4096, 8, 128, True)
+    small = list(row_strips.small_enough(whole, 2, 2**20))
     assert max(2 * s.area for s in small) <= 2**20
     rows = sorted(
         (s.rows.start + i * s.step, s.rows.stop + i * s.step) for s in small for i in range(s.repeat)

@@ -5,7 +5,7 @@ import torch
 
 from regard.attention import kernels
 from regard.attention.attend import attend, explain, is_plain_sdpa
-from regard.attention.kernels.stairs import LONGEST, SHORTEST
+from regard.attention.kernels.causal_blocks import LONGEST, SHORTEST
 from regard.attention.masks import Causal, Window
 from tests.attention.cases import random_inputs, results, worst_error
 

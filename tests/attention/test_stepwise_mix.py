@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.attention import tap
+from regard.attention.additive_attention import StepwiseMix, mix
 from regard.attention.masks import Causal, Padding
-from regard.attention.mix import StepwiseMix, mix
 from regard.errors import RegardError
 
 

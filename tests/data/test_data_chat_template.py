@@ -7,8 +7,14 @@ import json
 import pytest
 
 from regard.data import chat_template
-from regard.data.chat_template import PLAIN, ChatTemplate, check_messages, try_template, without_prefix
-from regard.data.read_chat_template import read_chat_template
+from regard.data.chat_template import (
+    PLAIN,
+    ChatTemplate,
+    check_messages,
+    read_chat_template,
+    try_template,
+    without_prefix,
+)
 
 QUESTION = [{"role": "user", "content": "2+2?"}]
 ANSWERED = [*QUESTION, {"role": "assistant", "content": "4"}]

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from regard.look import pack
+from regard.look import encode_arrays as encode
 
 View = dict[str, Any]
 
@@ -55,8 +55,8 @@ def layer_of(weights: Tensor, layer: int, *, count: int | None = None, **changes
         "layer": layer, "name": f"blocks.{layer}.attention", "call": 0, "kind": "self", "operator": "sdpa",
         "rows": 0, "columns": 0, "n": n, "m": m, "heads": list(range(h)),
         "proved": True, "reason": None, "error": 1.2e-7, "note": None,
-        "entropy": pack.round_digits(entropy), "distance": pack.round_digits((weights * away).sum(-1).mean(-1)),
-        "small": pack.thumbnails(weights), "largest": pack.largest(weights, m if count is None else count), **changes,
+        "entropy": encode.round_digits(entropy), "distance": encode.round_digits((weights * away).sum(-1).mean(-1)),
+        "small": encode.thumbnails(weights), "largest": encode.largest(weights, m if count is None else count), **changes,
     }  # fmt: skip
 
 
@@ -175,14 +175,18 @@ def image(heads: int = 6, side: int = 14) -> View:
                 "layer": layer,
                 "name": f"blocks.{layer}",
                 "heads": list(range(heads)),
-                "maps": pack.floats(maps),
+                "maps": encode.floats(maps),
             }
         )
     matters = [
-        {"name": "leave one out", "sentence": "what is lost", "values": pack.round_digits((x - y).flatten())}
+        {
+            "name": "leave one out",
+            "sentence": "what is lost",
+            "values": encode.round_digits((x - y).flatten()),
+        }
     ]
     return {"view": "image", "picture": image_url(), "grid": {"rows": side, "columns": side}, "query": "the class token",
-            "piece": "patch", "layers": layers, "rollout": pack.floats(maps.mean(0)), "matters": matters}  # fmt: skip
+            "piece": "patch", "layers": layers, "rollout": encode.floats(maps.mean(0)), "matters": matters}  # fmt: skip
 
 
 def positions(n: int = 64, d: int = 48) -> View:
@@ -195,8 +199,8 @@ def positions(n: int = 64, d: int = 48) -> View:
 
     def item(name: str, sentence: str, codes: Tensor, similarity: Tensor) -> View:
         far = [float(similarity.diagonal(k).mean()) for k in range(n)]
-        return {"name": name, "sentence": sentence, "codes": pack.levels(codes), "similarity": pack.levels(similarity),
-                "by_distance": pack.round_digits(torch.tensor(far))}  # fmt: skip
+        return {"name": name, "sentence": sentence, "codes": encode.levels(codes), "similarity": encode.levels(similarity),
+                "by_distance": encode.round_digits(torch.tensor(far))}  # fmt: skip
 
     return {"view": "positions", "items": [
         item("sinusoidal", "Each place is a point on circles that turn at different speeds.", codes, turned),
@@ -210,8 +214,8 @@ def filters() -> View:
     waves = torch.cos(4 * (x * turn.cos() + y * turn.sin())) * torch.exp(-2 * (x**2 + y**2))
     colours = torch.rand(24, 1, 1, 3, generator=torch.Generator().manual_seed(2)) - 0.3
     return {"view": "filters", "layers": [
-        {"name": "conv1", "filters": pack.levels(waves[..., None] * colours)},
-        {"name": "layer1.0.conv1", "filters": pack.levels(waves[..., None])},
+        {"name": "conv1", "filters": encode.levels(waves[..., None] * colours)},
+        {"name": "layer1.0.conv1", "filters": encode.levels(waves[..., None])},
     ]}  # fmt: skip
 
 
@@ -221,7 +225,10 @@ def features() -> View:
 
     def made(*shape: int) -> View:
         colours = torch.rand(*shape[1:], 3, generator=draw)
-        return {"maps": pack.levels(torch.randn(*shape, generator=draw)), "colours": pack.levels(colours)}
+        return {
+            "maps": encode.levels(torch.randn(*shape, generator=draw)),
+            "colours": encode.levels(colours),
+        }
 
     how = {
         "name": "stem",
@@ -308,7 +315,7 @@ def laws(n: int = 9, c: int = 16) -> View:
         right = outputs[order]
         left = right + error * torch.randn(n, c, generator=torch.Generator().manual_seed(6))
         as_bytes = [
-            pack.pack_array(((x.clamp(-1, 1) + 1) / 2 * 255).round().to(torch.uint8).numpy())
+            encode.pack_array(((x.clamp(-1, 1) + 1) / 2 * 255).round().to(torch.uint8).numpy())
             for x in (left, right)
         ]
         return {"label": label, "order": [names[k] for k in order], "left": as_bytes[0], "right": as_bytes[1], "n": n, "c": c,
@@ -332,7 +339,7 @@ CONFUSED = [[19, 1, 0], [4, 15, 1], [0, 0, 10]]  # true class × predicted class
 
 
 def confusion() -> View:
-    counts = pack.pack_array(np.array(CONFUSED, dtype=np.uint32))
+    counts = encode.pack_array(np.array(CONFUSED, dtype=np.uint32))
     return {"view": "confusion", "split": "test", "labels": ["cat", "<b>dog</b>", "teapot"], "counts": counts}
 
 
@@ -389,11 +396,11 @@ def large(layers: int = 12, heads: int = 12, n: int = 512) -> View:
 
 def level(levels: View, *place: int) -> Any:
     """A number as the page knows it: in 8 bits."""
-    return levels["low"] + pack.unpack_array(levels["data"], "u1", *levels["shape"])[place] / 255 * (
+    return levels["low"] + encode.unpack_array(levels["data"], "u1", *levels["shape"])[place] / 255 * (
         levels["high"] - levels["low"]
     )
 
 
 def number(floats: View, *place: int) -> float:
     """A number of a map that is also read: in float32."""
-    return float(pack.unpack_array(floats["data"], "f4", *floats["shape"])[place])
+    return float(encode.unpack_array(floats["data"], "f4", *floats["shape"])[place])

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from regard.look.ablation import silenced
 from regard.look.model_input import ModelInput, Tokens
 from regard.look.record import record
-from regard.look.silence import silenced
-from regard.look.streams import Streams
+from regard.look.token_streams import Streams
 from regard.look.views.attention import attention
 from tests.models.sequences import ATTENTIONS, CAUSAL_ATTENTIONS, N, decoder, encoder, some_tokens
 

@@ -9,9 +9,9 @@ from torch import nn
 from regard.attention.positions import Learned, Nothing, Rotary, Sinusoidal
 from regard.look import measure
 from regard.look.contribution import TOGETHER, gradient_times_input, leave_one_out
-from regard.look.filters import filters
 from regard.look.probe import head_scores, repeated_tokens
 from regard.look.record import record
+from regard.look.views.filters import filters
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.vit import ViT
 

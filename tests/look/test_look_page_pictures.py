@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from regard.look import colours, pack
+from regard.look import colours, encode_arrays
 from tests.look import pages
 from tests.look.browser import eventually, hover, opened, plain, point, readout, ready, three
 from tests.look.pages import level, number
@@ -103,7 +103,7 @@ def test_what_matters_over_the_image(browser, example, tmp_path):
 
 def test_layers_may_have_merged_patches(browser, tmp_path):
     view = pages.image()
-    maps = pack.floats(torch.rand(6, 7, 7))
+    maps = encode_arrays.floats(torch.rand(6, 7, 7))
     view["layers"][1] |= {"maps": maps}
     with opened(browser, write_page(pages.page_of([view]), tmp_path / "merged.html"), "image") as shown:
         shown.locator(".picker select").select_option(index=1)
@@ -175,7 +175,7 @@ def test_filters(browser, example):
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".filter canvas").first.evaluate(pick)
         assert pixel == [
-            *pack.unpack_array(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(),
+            *encode_arrays.unpack_array(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(),
             255,
         ]
 
@@ -213,7 +213,7 @@ def test_stills_have_the_colours_of_the_page(browser, tmp_path):
     for layer in view["layers"]:
         layer["heads"] = [0, 1, 2, 3, 7, 8, 17, 25]
     pick = "(node, [x, y]) => [...node.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3)"
-    rollout = torch.from_numpy(pack.unpack_array(view["rollout"]["data"], "f4", 14, 14).copy())
+    rollout = torch.from_numpy(encode_arrays.unpack_array(view["rollout"]["data"], "f4", 14, 14).copy())
     row, column = divmod(int(rollout.argmax()), 14)
     where = write_page(pages.page_of([view]), tmp_path / "colours.html")
     with opened(browser, where, expected="willReadFrequently") as shown:
@@ -251,7 +251,7 @@ def test_another_window_is_chosen_and_tokens_are_called_by_their_places(browser,
         for labels in places
     ]
     one, other = (pages.layer_of(each, 0) for each in weights)
-    other["largest"] = pack.largest(weights[1], 4, exact=True)
+    other["largest"] = encode_arrays.largest(weights[1], 4, exact=True)
     kept = ("small", "largest", "entropy", "distance")
     known = [{name: each[name] for name in kept} for each in (one, other)]
     windows = [{"name": f"window {k}", "rows": k, "columns": k} | each for k, each in enumerate(known)]

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.runs.number_format import say_loss, say_percent
 from tests.look import pages
 from tests.look.browser import PHONE, eventually, hover, opened, plain, point, readout, ready, three
@@ -204,7 +204,7 @@ def test_an_element_of_the_group(browser, example):
         assert shown.locator(".element-name").inner_text() == "swap 0 and 3"
         element, first = swaps["elements"][2], shown.locator(".three figure").first
         eventually(shown, lambda: first.locator(".labels .label.row").all_text_contents(), element["order"])
-        left = pack.unpack_array(element["left"], "u1", 9, 16)[3, 4] / 255 * 2 - 1
+        left = encode_arrays.unpack_array(element["left"], "u1", 9, 16)[3, 4] / 255 * 2 - 1
         said = point(shown, 9, 16, 3, 4, ".action")
         assert said == f"token0 4, component 5: f(g x) {three(left)}, g f(x) {three(left)}"
         colours = """node => {
@@ -223,7 +223,7 @@ def test_an_element_of_the_group(browser, example):
 
 def test_classes_of_a_moved_input_have_their_names(browser, tmp_path):
     outputs = torch.tensor([[[0.2, 0.9, 0.1]], [[0.9, 0.2, 0.1]]])
-    left, right = (pack.pack_array((x * 255).round().to(torch.uint8).numpy()) for x in outputs)
+    left, right = (encode_arrays.pack_array((x * 255).round().to(torch.uint8).numpy()) for x in outputs)
     element = {"label": "90°", "order": [], "left": left, "right": right, "n": 1, "c": 3, "error": 0.5, "holds": False,
                "taken": ["dog", "<b>cat</b>"]}  # fmt: skip
     names = ["<b>cat</b>", "dog", "owl"]
@@ -270,7 +270,12 @@ def test_the_confusion_matrix(browser, example, tmp_path):
         assert len(set(grounds)) == 3
     counts = torch.eye(40, dtype=torch.int32).numpy().astype("uint32") * 3
     labels = [f"class {k}" for k in range(40)]
-    many = {"view": "confusion", "split": "validation", "labels": labels, "counts": pack.pack_array(counts)}
+    many = {
+        "view": "confusion",
+        "split": "validation",
+        "labels": labels,
+        "counts": encode_arrays.pack_array(counts),
+    }
     with opened(browser, write_page(pages.page_of([many]), tmp_path / "many.html")) as shown:
         assert point(shown, 40, 40, 6, 6) == "class 6 is predicted correctly: 3 of 3"
         assert point(shown, 40, 40, 6, 7) == "class 6 is misclassified as class 7: 0 of 3"

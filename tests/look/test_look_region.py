@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from regard.look.ablation import silenced
 from regard.look.model_input import Tokens
 from regard.look.session import Session
-from regard.look.silence import silenced
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.recipes.images.model_input import ImageInput

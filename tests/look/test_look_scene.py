@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.model_input import Tokens, unlabelled_input
 from regard.look.record import record
 from regard.look.views.laws import laws
@@ -56,9 +56,9 @@ def view(scene, name):
 def weights_of(layer):
     """Weights as a page can show them: those listed, and 0 elsewhere."""
     h, n, m, count = len(layer["heads"]), layer["n"], layer["m"], layer["largest"]["count"]
-    columns = pack.unpack_array(layer["largest"]["columns"], "uint16", h, n, count).astype(int)
+    columns = encode_arrays.unpack_array(layer["largest"]["columns"], "uint16", h, n, count).astype(int)
     kind = "float32" if layer["largest"]["exact"] else "float16"
-    values = pack.unpack_array(layer["largest"]["weights"], kind, h, n, count).astype(np.float32)
+    values = encode_arrays.unpack_array(layer["largest"]["weights"], kind, h, n, count).astype(np.float32)
     dense = np.zeros((h, n, m + 1), np.float32)
     np.put_along_axis(dense, np.minimum(columns, m), values, -1)
     return dense[..., :m]
@@ -203,7 +203,7 @@ def test_the_class_token_of_an_image(vit):
     shown = view(found, "image")
     assert shown["query"] == "the class token" and shown["grid"] == {"rows": 4, "columns": 4}
     for layer, weights in zip(shown["layers"], theirs.attentions, strict=True):
-        values = pack.unpack_array(layer["maps"]["data"], "f4", 4, 4, 4)
+        values = encode_arrays.unpack_array(layer["maps"]["data"], "f4", 4, 4, 4)
         np.testing.assert_allclose(values, weights[0, :, 0, 1:].unflatten(-1, (4, 4)), atol=1e-6)
     likely = dict(view(found, "classes")["likely"])
     assert likely[str(int(theirs.logits.argmax()))] == pytest.approx(
@@ -220,7 +220,7 @@ def test_rollout_is_that_of_its_definition(vit):
         weights = vit(**image_input().inputs, output_attentions=True).attentions
     first, second = (0.5 * each[0].mean(0) + 0.5 * torch.eye(17) for each in weights)
     np.testing.assert_allclose(
-        pack.unpack_array(shown["data"], "f4", 4, 4), (second @ first)[0, 1:].view(4, 4), atol=1e-6
+        encode_arrays.unpack_array(shown["data"], "f4", 4, 4), (second @ first)[0, 1:].view(4, 4), atol=1e-6
     )
 
 
@@ -263,7 +263,7 @@ def test_an_image_for_a_model_of_ours():
     )  # in the last layer the class token alone attends
     rolled = (last + 0.5 * torch.eye(11)[:1]) @ (first + 0.5 * torch.eye(11))
     np.testing.assert_allclose(
-        pack.unpack_array(shown["rollout"]["data"], "f4", 3, 3), rolled[0, 2:].view(3, 3), atol=1e-6
+        encode_arrays.unpack_array(shown["rollout"]["data"], "f4", 3, 3), rolled[0, 2:].view(3, 3), atol=1e-6
     )
 
 
@@ -284,7 +284,7 @@ def test_what_a_moved_image_is_taken_for():
     assert turn["components"] == [f"c{i}" for i in likely]
     first = turn["elements"][0]
     assert first["taken"] == [f"c{int(turned.argmax())}", f"c{int(plain.argmax())}"] and first["c"] == 16
-    (low, high), left = turn["scale"], pack.unpack_array(first["left"], "u1", 16)
+    (low, high), left = turn["scale"], encode_arrays.unpack_array(first["left"], "u1", 16)
     np.testing.assert_allclose(low + left / 255 * (high - low), turned[likely], atol=(high - low) / 255)
     nameless = view(
         gather(model, replace(given, called=None, answers=None), name="a ViT", tsne=False), "laws"
@@ -336,7 +336,7 @@ def test_all_tabs_say_the_same_number_of_a_patch():
     columns = {column["name"]: column["values"] for column in view(scene, "contribution")["columns"]}
     attended, over_it = view(scene, "attention")["layers"][0], view(scene, "image")["layers"][0]
     np.testing.assert_array_equal(
-        weights_of(attended)[:, 0, 2:], pack.unpack_array(over_it["maps"]["data"], "f4", 4, 9)
+        weights_of(attended)[:, 0, 2:], encode_arrays.unpack_array(over_it["maps"]["data"], "f4", 4, 9)
     )
     over = {each["name"]: each["values"] for each in view(scene, "image")["matters"]}
     assert over == {name: columns[name] for name in ("leave one out", "gradient × input")}

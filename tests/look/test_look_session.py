@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from regard.look.ablation import silenced
 from regard.look.model_input import Tokens
 from regard.look.reader import FixedReader
 from regard.look.record import record
 from regard.look.session import KEPT, Session
-from regard.look.silence import silenced
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.nn.attention import Attention
 from regard.recipes.graphs.reader import FILE, NODE

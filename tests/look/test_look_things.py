@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.look.pack import unpack_array
+from regard.look.encode_arrays import unpack_array
 from regard.look.plot import save
 from regard.look.record import record
 from regard.look.session import Session

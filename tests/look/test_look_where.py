@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from regard import registry
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.colours import FAINT, reach
-from regard.look.filters import filters
 from regard.look.record import record
 from regard.look.thumbnails import SIDE, Sheets
 from regard.look.views import contribution
+from regard.look.views.filters import filters
 from regard.models.group_cnn import GroupCNN, GroupCNNConfig
 from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
@@ -55,7 +55,7 @@ def views(model, given):
 
 
 def unpacked(levels):
-    return levels["low"] + pack.unpack_array(levels["data"], "u1", *levels["shape"]) / 255 * (
+    return levels["low"] + encode_arrays.unpack_array(levels["data"], "u1", *levels["shape"]) / 255 * (
         levels["high"] - levels["low"]
     )
 
@@ -254,7 +254,9 @@ def test_the_page_has_all_windows_of_each_layer():
         assert len(layer["windows"]) == entry.shape[0] > 1
         for k, window in enumerate(layer["windows"]):
             count = window["largest"]["count"]
-            kept = pack.unpack_array(window["largest"]["weights"], "float32", *entry.shape[1:3], count)
+            kept = encode_arrays.unpack_array(
+                window["largest"]["weights"], "float32", *entry.shape[1:3], count
+            )
             np.testing.assert_allclose(np.sort(kept)[..., -1], entry.weights[k].amax(-1), rtol=1e-3)
             labels = scene.data["streams"][window["rows"]]["labels"]
             assert len(labels) == layer["n"] and window["rows"] == window["columns"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.look.words import number_words
+from regard.look.token_streams import number_words
 
 MARKS = ("<begin>", "<end>")
 

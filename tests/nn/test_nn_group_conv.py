@@ -40,7 +40,7 @@ def with_poses(layer, poses, lifted):
 @pytest.mark.parametrize("kernel", [1, 2, 3, 5])
 @pytest.mark.parametrize("lifted", [False, True])
 def test_filters_by_turning_are_those_of_the_basis(group, kernel, lifted):
-    """The table made by turning numbers is that of the orbits which symmetry/bases.py finds for the same two actions."""
+    """The table made by turning numbers is that of the orbits which symmetry/linear/bases.py finds for the same two actions."""
     assert torch.equal(by_turning(group, kernel, lifted), by_basis(group, kernel, lifted))
 
 

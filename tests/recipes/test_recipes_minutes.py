@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import regard
-from regard.training import loop, timekeeper
+from regard.training import budget, loop
 from regard.training.progress import Observer
 from tests.golden import data
 from tests.recipes import tiny_data
@@ -59,7 +59,7 @@ class Clock(Observer):
 @pytest.mark.parametrize("kind", KINDS)
 def test_minutes_are_kept(kind, tmp_path, monkeypatch):
     clock = Clock()
-    for module in (loop, timekeeper):
+    for module in (loop, budget):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock.perf_counter))
     tiny = KINDS[kind](tmp_path)
     options = {"train.device": "cpu", "train.threads": 1, "train.precision": "float32", **tiny.options}

@@ -11,7 +11,7 @@ from regard.models.autoencoder import VAE, VAEConfig
 from regard.nn.convolve import filter_matrix, shift_matrix
 from regard.nn.memory import Composite, Fading, Forgetting, Gated, Softmax
 from regard.story.guests import EVERYBODY, QUERIES, tokens
-from regard.symmetry.birkhoff import decompose, permutation_matrix, sinkhorn
+from regard.symmetry.linear.birkhoff import decompose, permutation_matrix, sinkhorn
 
 TOLERANCE = {"atol": 1e-6, "rtol": 0}
 PIXELS = 7  # of what stands for portraits

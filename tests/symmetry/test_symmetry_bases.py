@@ -21,9 +21,6 @@ from regard.symmetry.actions import (
     OnWhere,
     Together,
 )
-from regard.symmetry.bases import Convolution, NullSpace, Orbits, basis, components, sizes_for
-from regard.symmetry.basis import Basis
-from regard.symmetry.diagrams import Diagrams, partitions
 from regard.symmetry.elements import Permutation, Shift
 from regard.symmetry.groups import (
     Generated,
@@ -35,7 +32,17 @@ from regard.symmetry.groups import (
     Trivial,
     product,
 )
-from regard.symmetry.layout import Layout
+from regard.symmetry.linear.bases import (
+    Convolution,
+    Diagrams,
+    NullSpace,
+    Orbits,
+    basis,
+    components,
+    partitions,
+    sizes_for,
+)
+from regard.symmetry.linear.basis import Basis, Layout
 
 BELL = [1, 1, 2, 5, 15, 52, 203, 877]
 MIRRORED = product(Rotations(), Reflections())

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, minimize
 
 from regard.symmetry.actions import OnAxis
-from regard.symmetry.birkhoff import (
+from regard.symmetry.elements import Permutation
+from regard.symmetry.linear.birkhoff import (
     assign,
     check_doubly_stochastic,
     decompose,
@@ -23,7 +24,6 @@ from regard.symmetry.birkhoff import (
     sinkhorn,
     soft_sort,
 )
-from regard.symmetry.elements import Permutation
 
 SIZES = [1, 2, 3, 5, 9]
 

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnGrid, OnVectors, Together
-from regard.symmetry.bases import basis
 from regard.symmetry.check import check
-from regard.symmetry.equivariant import EquivariantLinear
 from regard.symmetry.groups import Permutations, Reflections, Rotations, Scalings, Shifts, product
 from regard.symmetry.laws import Symmetry
+from regard.symmetry.linear.bases import basis
+from regard.symmetry.linear.equivariant import EquivariantLinear
 from tests.symmetry.test_symmetry_bases import CASES, NAMES, POSES
 
 ALL = [case[:4] for case in CASES] + [

@@ -18,7 +18,7 @@ from regard.symmetry.groups import (
     product,
 )
 from regard.symmetry.laws import Symmetry
-from regard.symmetry.symmetrize import Averaged, Sampled, Sorted
+from regard.symmetry.linear.symmetrize import Averaged, Sampled, Sorted
 
 DRAW = torch.Generator().manual_seed(0)
 SETS = torch.randn(3, 4, 2, dtype=torch.float64, generator=DRAW)

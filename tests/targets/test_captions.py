@@ -9,7 +9,7 @@ from PIL import Image
 
 from regard.api.check import check_target
 from regard.api.look import open_session
-from regard.look.pack import unpack_array
+from regard.look.encode_arrays import unpack_array
 from regard.look.page import write
 from regard.look.record import record
 from regard.recipes.images.views.words import words_over_image

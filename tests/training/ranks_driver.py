@@ -16,8 +16,9 @@ from torch import nn
 import regard
 from regard.errors import RegardError
 from regard.training import ranks as ranks_module
+from regard.training.config import TrainConfig
 from regard.training.muon import Muon
-from tests.training.distributed_cases import CASES, train_case
+from tests.training.distributed_cases import CASES, CHANCE, train_case, train_seeds
 
 SHARDED = {"train.parallel": "fsdp", "train.save_beside": True, "train.average": None}
 
@@ -45,8 +46,7 @@ def muon_errors():
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import distribute_tensor
 
-    from regard.training.sharded_muon import ShardedMuon
-    from regard.training.shared_muon import SharedMuon
+    from regard.training.distributed_muon import ShardedMuon, SharedMuon
 
     plain, shards, shared = Matrices(), Matrices(), Matrices()
     fully_shard(shards)
@@ -63,7 +63,7 @@ def muon_errors():
 
 def table_gradients(rank, ranks):
     """The largest error of the mean gradient of each table, and which of them were summed by their rows."""
-    from regard.training import table_gradients as module
+    from regard.training import distributed as module
 
     torch.manual_seed(0)
     module.LARGE = 1  # all are large
@@ -83,15 +83,15 @@ def table_gradients(rank, ranks):
     dense = []
     total = ranks.sum
     ranks.sum = lambda x: dense.append(x.shape[0]) or total(x)
-    found = module.TableGradients(model, ranks)
-    found.average()
+    found = module.find_tables(model)
+    module.average_tables(list(found.values()), ranks)
     ranks.sum = total
     errors = {
         name: float((model[name].weight.grad - each.mean(0)).abs().max()) for name, each in gradients.items()
     }
     return {
         "errors": errors,
-        "tables": list(found.tables),
+        "tables": list(found),
         "dense": len(dense),
         "none": model["none"].weight.grad,
     }
@@ -112,6 +112,8 @@ def main(folder):
     for name in CASES:
         run = train_case(name, folder, folder / f"two-{name}")
         found[name] = losses_of(run) if rank == 0 else None
+    for name in CHANCE:
+        found[name] = train_seeds(name, folder, folder / f"two-{name}")
     run = train_case("language", folder, folder / "two-sharded", **SHARDED)
     found["sharded"] = losses_of(run) if rank == 0 else None
     found["sharded files"] = [path.name for path in sorted((folder / "two-sharded/state").rglob("shard*"))]
@@ -121,7 +123,6 @@ def main(folder):
         found["load"] = [each["load"] for each in run.metrics() if each["event"] == "experts"]
     found["muon"] = muon_errors()
     found["tables"] = table_gradients(rank, ranks_module.current_ranks())
-    found["disagree"] = refused(folder / "x", recipe="sets", data="max" if rank else "sum", steps=2)
     found["one graph"] = refused(folder / "y", recipe="graphs", steps=2)
     ranks = ranks_module.current_ranks()
     for key in ("error", "noticed"):
@@ -140,7 +141,7 @@ def main(folder):
 
 def hang():
     """Rank 1 does not answer; what rank 0 says of it."""
-    ranks = ranks_module.join_ranks(timeout=2.0)
+    ranks = ranks_module.join_ranks(TrainConfig(timeout=2.0 / 60))
     ranks.sum(torch.ones(1))
     if ranks.rank == 1:
         time.sleep(6)
@@ -160,7 +161,7 @@ def end(folder):
     atexit.register(
         lambda: left.write_text(str(torch.distributed.is_initialized()))
     )  # the first is called last
-    ranks_module.join_ranks(timeout=240.0).sum(torch.ones(1))
+    ranks_module.join_ranks(TrainConfig(timeout=4.0)).sum(torch.ones(1))
     if rank == 1:
         torch.distributed.all_reduce(torch.ones(1), async_op=True)
         raise RegardError("planted")

@@ -12,9 +12,8 @@ from regard.attention.approximate.approximation import Approximation, first_axis
 from regard.attention.attend import validate
 from regard.attention.cache import Cache
 from regard.attention.kernels.choose import choose
-from regard.attention.kernels.reference import attention_weights
+from regard.attention.kernels.reference import Terms, attention_weights
 from regard.attention.places import sides
-from regard.attention.terms import Terms
 from regard.errors import RegardError
 from regard.symmetry.groups import Group, Trivial
 

@@ -15,8 +15,7 @@ from regard.attention.approximate.approximation import (
     refuse_gradients,
     take_tokens,
 )
-from regard.attention.approximate.favor import Favor, read_on
-from regard.attention.approximate.features import Features, draw_features
+from regard.attention.approximate.favor import Favor, Features, draw_features, read_on
 from regard.attention.cache import Cache
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of

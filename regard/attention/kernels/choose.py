@@ -14,16 +14,14 @@ from torch import Tensor
 
 from regard.attention import kernels
 from regard.attention.biases import Bias
-from regard.attention.edges import Edges
-from regard.attention.kernels.edges import declines, edges
+from regard.attention.edges import Edges, declines, edges
+from regard.attention.kernels.causal_blocks import LONGEST, stairs, suits
 from regard.attention.kernels.fused import fused, needs_no_matrix, refuses, widens
 from regard.attention.kernels.plain import plain
 from regard.attention.kernels.precision import HALF, native
-from regard.attention.kernels.reference import reference
-from regard.attention.kernels.stairs import LONGEST, stairs, suits
-from regard.attention.kernels.strips import constant, plan
+from regard.attention.kernels.reference import Terms, reference
+from regard.attention.kernels.row_strips import constant, plan
 from regard.attention.kernels.tiled import block_size, tiled
-from regard.attention.terms import Terms
 
 # tokens up to which plain products beat SDPA in bfloat16 on a processor that has units for it
 SHORT = 512  # where weights are kept for the gradient, or a matrix is needed anyway

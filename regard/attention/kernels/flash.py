@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.kernels.fused import additive_mask
-from regard.attention.kernels.strips import (
+from regard.attention.kernels.reference import Terms
+from regard.attention.kernels.row_strips import (
     Strip,
     add_columns,
     alike_everywhere,
@@ -22,7 +23,6 @@ from regard.attention.kernels.strips import (
     rows_of,
 )
 from regard.attention.places import Side
-from regard.attention.terms import Terms
 
 forward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 backward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default

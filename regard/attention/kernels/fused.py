@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.kernels.precision import HALF, native
+from regard.attention.kernels.reference import Terms
 from regard.attention.masks import Causal
-from regard.attention.terms import Terms
 from regard.errors import RegardError
 
 # pairs up to which SDPA's forward in half precision is as fast as copying to float32 and back

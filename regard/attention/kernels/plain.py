@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.kernels.reference import by_definition, heads_of
-from regard.attention.terms import Terms
+from regard.attention.kernels.reference import Terms, by_definition, heads_of
 
 # scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
 PIECE = 2**20

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from regard.attention.biases import Bias
 from regard.attention.dropout import apply_dropout
 from regard.attention.kernels.precision import HALF
-from regard.attention.terms import Terms
+from regard.attention.mask import Mask
+from regard.attention.places import Side, Slots
+from regard.attention.weights import Weights
+
+
+@dataclass(eq=False, slots=True)
+class Terms:
+    """What every kernel is given with q, k and v, checked and in its one form."""
+
+    here: Side
+    there: Side
+    mask: Mask | None
+    bias: Bias | None
+    scale: float
+    dropout: float
+    weights: Weights | None = None  # None: softmax
+
+    def part(self, rows: Slots, columns: Slots, *, full: bool = False) -> Terms:
+        """The same terms for some of the rows and columns; `full` says that the mask hides nothing there."""
+        here, there = self.here.part(rows), self.there.part(columns)
+        return Terms(
+            here, there, None if full else self.mask, self.bias, self.scale, self.dropout, self.weights
+        )
 
 
 def reference(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:

@@ -9,16 +9,15 @@ import sys
 import torch
 from torch import Tensor
 
+from regard.attention.additive_attention import StepwiseMix, mix, mixing
 from regard.attention.approximate.linformer import Linformer
 from regard.attention.approximate.lsh import LSH
 from regard.attention.approximate.performer import Performer
 from regard.attention.attend import attend
 from regard.attention.edge_ops import Links, edge_dot, edge_softmax, edge_sum
 from regard.attention.edges import Edges
-from regard.attention.kernels.reference import attention_weights, heads_of
-from regard.attention.mix import StepwiseMix, mix, mixing
+from regard.attention.kernels.reference import Terms, attention_weights, heads_of
 from regard.attention.tap import Heard, Implied, Mixed
-from regard.attention.terms import Terms
 from regard.look.recording.edges import EdgeSource
 from regard.look.recording.proof import Proof
 from regard.look.recording.weighted_sum import Rows, Source, Unchanged, quiet, wide

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from regard.look import measure, pack, plot
+from regard.look import encode_arrays, measure, plot
 from regard.look.model_input import Window
 from regard.look.recording.entry import Entry
-from regard.look.streams import Streams, sizes
+from regard.look.token_streams import Streams, sizes
 from regard.look.view import View
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] 
         "heads": list(entry.heads),
         "proved": entry.proved,
         "reason": entry.reason,
-        "error": pack.round_digits(float(entry.error), 2),
+        "error": encode_arrays.round_digits(float(entry.error), 2),
         "note": _noted(entry, windows),
         "implied": entry.implied is not None,
         "entropy": None,
@@ -101,8 +101,8 @@ def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] 
     }
     if not entry.proved:
         return found
-    kept = pack.kept_of_each_row(rows, m)
-    exact = rows * kept <= pack.EXACT
+    kept = encode_arrays.kept_of_each_row(rows, m)
+    exact = rows * kept <= encode_arrays.EXACT
     if count_of(entry) == 1:
         in_line = (
             entry.kind == "self" and n == m and windows is None and streams.found[queries].kind != "patches"
@@ -138,10 +138,12 @@ def _weighed(weights: Tensor, kept: int, exact: bool, *, ordered: bool) -> dict[
     ordered  queries and keys lie along one line, so that it means something how far they are apart
     """
     return {
-        "entropy": pack.round_digits(measure.entropy(weights[None])[0].mean(-1)),
-        "distance": pack.round_digits(measure.distance(weights[None])[0].mean(-1)) if ordered else None,
-        "small": pack.thumbnails(weights),
-        "largest": pack.largest(weights, kept, exact=exact),
+        "entropy": encode_arrays.round_digits(measure.entropy(weights[None])[0].mean(-1)),
+        "distance": encode_arrays.round_digits(measure.distance(weights[None])[0].mean(-1))
+        if ordered
+        else None,
+        "small": encode_arrays.thumbnails(weights),
+        "largest": encode_arrays.largest(weights, kept, exact=exact),
     }
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.look.contribution import tensor_of
+from regard.look.encode_arrays import round_digits
 from regard.look.model_input import LabelFn, ModelInput
-from regard.look.pack import round_digits
 from regard.look.view import View
 
 if TYPE_CHECKING:

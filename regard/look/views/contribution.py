@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from regard.look import contribution as ways
 from regard.look import measure
 from regard.look.colours import FAINT
+from regard.look.contribution import tensor_of
+from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import round_digits
 from regard.look.recording.entry import Entry
-from regard.look.streams import Streams
+from regard.look.token_streams import Streams
 from regard.look.view import View
 from regard.models.additive import Additive
 
@@ -35,6 +36,7 @@ STEEP = (
 STANDARDISED = "number, in standard deviations,"  # what a regression predicts
 TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds here, so it was not done."
 CANNOT = "Leaving out one {} after the other cannot be done here."
+SUMS = "with the bias {bias:.4g} it makes {total:.4g}, and nothing else counts"
 
 
 class ContributionView(View):
@@ -197,3 +199,58 @@ def _attention_received_by(seen: Sequence[Entry], x: Tensor) -> Tensor | None:
     if found:
         return torch.stack(found).mean(0)
     return None
+
+
+# ── the evidence of an additive model: what each token or element adds to the prediction, exactly
+
+
+class EvidenceView(View):
+    """What each part of the input adds: drawn as contributions are, but with the exact numbers of the model."""
+
+    name, order, stands_alone = "evidence", 35, True
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        if not isinstance(scene.model, Additive) or scene.given.answers not in ("classes", "numbers"):
+            return None
+        return _evidence(scene.model, scene.answer, scene.given, scene.streams)
+
+
+class Terms(NamedTuple):
+    """What a prediction is the sum of: its logit, or its number in the units of the data."""
+
+    values: Tensor  # 1 n
+    bias: float
+    what: str  # logit or number
+
+    @property
+    def title(self) -> str:
+        return f"evidence: sums to the {self.what}"
+
+    @property
+    def sentence(self) -> str:
+        return SUMS.format(bias=self.bias, total=self.bias + float(self.values.sum()))
+
+
+@torch.no_grad()
+def evidence_terms(model: Additive, out: Any, given: ModelInput) -> Terms:
+    """The evidence for the likeliest class, or for the (first) number."""
+    if given.number is not None:
+        values, bias = model.evidence(**given.inputs)[..., 0].double(), float(model.bias[0])
+        return Terms(values * given.number.scale, given.number.restore(bias), "number")
+    best = int(tensor_of(out)[0].argmax())
+    return Terms(model.evidence(**given.inputs)[..., best].double(), float(model.bias[best]), "logit")
+
+
+def _evidence(model: Additive, out: Any, given: ModelInput, streams: Streams) -> dict[str, Any] | None:
+    terms = evidence_terms(model, out, given)
+    column = make_column(terms.title, terms.sentence, lambda: terms.values)
+    if column is None:
+        return None
+    return {
+        "view": "evidence",
+        "stream": streams.find(terms.values.shape[1]),
+        "thing": given.part,
+        "answer": name_answer(tensor_of(out), given),
+        "columns": [column | {"signed": True}],
+        "note": None,
+    }

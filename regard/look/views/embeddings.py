@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import round_digits
 from regard.look.recording.calls import State
-from regard.look.streams import Streams
 from regard.look.thumbnails import Sheets
+from regard.look.token_streams import Streams
 from regard.look.view import View
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from regard.look.pack import round_digits
-from regard.look.streams import Streams
+from regard.look.encode_arrays import round_digits
+from regard.look.token_streams import Streams
 from regard.look.view import View
 from regard.nn.moe import Experts, Routing, hear_routes
 from regard.runs.run import Run

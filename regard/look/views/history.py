@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from regard.look.pack import round_digits
+from regard.look.encode_arrays import round_digits
 from regard.look.plot import smooth
-from regard.look.private import PERSONAL, without_folders
+from regard.look.redact_paths import PERSONAL, without_folders
 from regard.look.view import View
 from regard.nn.moe import count_active
 from regard.runs.best_checkpoint import LAST, best_evaluation, say_best

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.look.contribution import tensor_of
+from regard.look.encode_arrays import pack_array
 from regard.look.model_input import ModelInput, Moved
-from regard.look.pack import pack_array
 from regard.look.view import View
 from regard.symmetry.report import Finding, Report
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import nn
 
-from regard.look.private import without_folders
+from regard.look.encode_arrays import pack_array
+from regard.look.redact_paths import without_folders
 from regard.look.view import View
 from regard.look.views.history import best_scores
 from regard.runs.best_checkpoint import main_measure
@@ -20,7 +22,9 @@ from regard.runs.run import Run
 if TYPE_CHECKING:
     from regard.look.scene import Scene
 
+
 LONGEST = 1_200  # characters of a sample
+CONFUSION_FILE = "confusion.json"  # written by api/finish.py: {"split", "labels", "counts": true × predicted}
 
 
 class OutcomeView(View):
@@ -141,3 +145,31 @@ def _next(run: Run, known: Mapping[str, Any]) -> list[list[str]]:
     if not isinstance(own, str) or own == "regard look {run}":
         return found
     return [[without_folders(own.replace("{run}", where)), "use it"], *found]
+
+
+# ── how a classifier confuses the classes, on what it did not learn from
+
+
+class ConfusionView(View):
+    """The confusion matrix of a run."""
+
+    name, order = "confusion", 60
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        if scene.run is None:
+            return None
+        return confusion(scene.run)
+
+
+def confusion(run: Run) -> dict[str, Any] | None:
+    """The view, or None for a run that tells no classes apart, or has not ended."""
+    found = run.read(CONFUSION_FILE)
+    if found is None:
+        return None
+    counts = np.array(found["counts"], dtype=np.uint32)
+    return {
+        "view": "confusion",
+        "split": found["split"],
+        "labels": found["labels"],
+        "counts": pack_array(counts),
+    }

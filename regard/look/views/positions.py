@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.attention.positions import Code, Learned, Position, Rotary
 from regard.look import measure
-from regard.look.pack import levels, round_digits
+from regard.look.encode_arrays import levels, round_digits
 from regard.look.view import View
 
 if TYPE_CHECKING:

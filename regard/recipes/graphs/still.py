@@ -9,8 +9,8 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.look import plot
-from regard.look.pack import unpack_array
-from regard.look.stills import COLOURS, PLAIN, Draw, pictures
+from regard.look.encode_arrays import unpack_array
+from regard.look.plot import COLOURS, PLAIN, Draw, pictures
 
 MOST_ARROWS = 800
 STANDS_OUT = 1.25  # times an even share: as on the page

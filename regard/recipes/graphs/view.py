@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
@@ -79,8 +79,8 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
         "centre": int((shown == centre).nonzero()[0]) if len(shown) < n or given.centre is not None else None,
         "numbers": shown.tolist(),
         "labels": [given.labels[i] for i in shown.tolist()],
-        "places": pack.round_digits(place),
-        "lists": [pack.pack_array(each.numpy().astype(np.uint16)) for each in lists],
+        "places": encode_arrays.round_digits(place),
+        "lists": [encode_arrays.pack_array(each.numpy().astype(np.uint16)) for each in lists],
         "layers": layers,
         "colours": _colours(out, given, shown),
         "note": " ".join(each for each in notes if each) or None,
@@ -144,7 +144,7 @@ def _layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
         "full": entry.kind != "edges",
         "proved": entry.proved,
         "reason": entry.reason,
-        "error": pack.round_digits(float(entry.error), 2),
+        "error": encode_arrays.round_digits(float(entry.error), 2),
         "list": 0,
         "keys": None,
         "scale": None,
@@ -157,7 +157,7 @@ def _layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
     number = next((k for k, other in enumerate(lists) if torch.equal(other, edges)), len(lists))
     if number == len(lists):
         lists.append(edges)
-    return found | {"list": number, "keys": keys.tolist()} | pack.pack_scaled(weights)
+    return found | {"list": number, "keys": keys.tolist()} | encode_arrays.pack_scaled(weights)
 
 
 def _along(entry: Entry) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from regard.data.meshes import find_meshes
 from regard.data.slices import slice_graphs
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
-from regard.look.private import without_folders
+from regard.look.redact_paths import without_folders
 from regard.recipes.example import Example, Examples
 from regard.recipes.job import ShownExample
 from regard.recipes.meshes.config import MeshesConfig

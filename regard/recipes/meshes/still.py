@@ -8,8 +8,8 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.look import plot
-from regard.look.pack import unpack_array
-from regard.look.stills import COLOURS, PLAIN, Draw, pictures
+from regard.look.encode_arrays import unpack_array
+from regard.look.plot import COLOURS, PLAIN, Draw, pictures
 
 YAW, PITCH = 0.6, 0.35  # as the page begins
 

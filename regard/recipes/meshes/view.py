@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
@@ -63,10 +63,10 @@ def mesh_data(model: nn.Module, out: Any, given: MeshInput) -> dict[str, Any]:
         "view": "mesh",
         "count": len(given.places),
         "triangles": count,
-        "places": pack.pack_array(given.places.float().numpy(force=True)),
-        "faces": pack.pack_array(faces.T.contiguous().int().numpy(force=True)),
+        "places": encode_arrays.pack_array(given.places.float().numpy(force=True)),
+        "faces": encode_arrays.pack_array(faces.T.contiguous().int().numpy(force=True)),
         "measures": [
-            {**each, "values": pack.pack_array(each["values"].float().numpy(force=True))}
+            {**each, "values": encode_arrays.pack_array(each["values"].float().numpy(force=True))}
             for each in _measures(model, out, given)
         ],
         "groups": groups,
@@ -127,4 +127,4 @@ def _predicted_classes(out: Any, given: MeshInput) -> dict[str, Any] | None:
         return None
     best = output.argmax(-1)
     names = [given.called(k) for k in range(output.shape[1])]
-    return {"names": names, "of": pack.pack_array(best.int().numpy(force=True))}
+    return {"names": names, "of": encode_arrays.pack_array(best.int().numpy(force=True))}

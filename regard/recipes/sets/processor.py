@@ -22,8 +22,8 @@ from regard.data.tables import is_table
 from regard.data.targets import find_scale
 from regard.errors import RegardError, nearest
 from regard.look.model_input import ModelInput, Tokens
-from regard.look.private import without_folders
 from regard.look.reader import NAMED
+from regard.look.redact_paths import without_folders
 from regard.models.additive import AdditiveConfig
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig

@@ -11,14 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
-from regard.look.views.contribution import left_out, seconds, why_not
+from regard.look.views.contribution import evidence_terms, left_out, seconds, why_not
 from regard.look.views.embeddings import principal
-from regard.look.views.evidence import evidence_terms
 from regard.models.additive import Additive
 from regard.recipes.sets.attention_roles import Role, role_of
 from regard.recipes.sets.max_pool import Maximum, enough, maxima
@@ -74,15 +73,15 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
     return {
         "view": "points",
         "count": n,
-        "shown": None if count == n else pack.pack_array(shown.numpy().astype(np.uint32)),
+        "shown": None if count == n else encode_arrays.pack_array(shown.numpy().astype(np.uint32)),
         "axes": axes,
-        "places": pack.pack_array(places[shown].numpy()),
+        "places": encode_arrays.pack_array(places[shown].numpy()),
         "columns": list(given.columns[:COLUMNS]),
         "wide": len(given.columns),
-        "numbers": pack.pack_array(x[shown, :COLUMNS].numpy()),
+        "numbers": encode_arrays.pack_array(x[shown, :COLUMNS].numpy()),
         "layers": [layer(entry, role, shown) for entry, role in heard],
         "measures": [
-            measure | {"values": pack.pack_array(measure["values"][shown].float().numpy())}
+            measure | {"values": encode_arrays.pack_array(measure["values"][shown].float().numpy())}
             for measure in measures
         ],
         "note": " ".join(each for each in (few, drawn, doubt) if each) or None,
@@ -126,12 +125,12 @@ def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
         "count": role.few,
         "proved": entry.proved,
         "reason": entry.reason,
-        "error": pack.round_digits(float(entry.error), 2),
+        "error": encode_arrays.round_digits(float(entry.error), 2),
         "scale": None,
         "weights": None,
     }
     if entry.proved:
-        found |= pack.pack_scaled(_weights_of(entry, role).cpu()[..., shown])
+        found |= encode_arrays.pack_scaled(_weights_of(entry, role).cpu()[..., shown])
     return found
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
-from regard.data.chat_template import FILE, PLAIN, ChatTemplate, try_template
-from regard.data.read_chat_template import read_chat_template
+from regard.data.chat_template import FILE, PLAIN, ChatTemplate, read_chat_template, try_template
 from regard.data.splits import TEST, VALIDATION
 from regard.errors import RegardError
 from regard.generation.generate import generate

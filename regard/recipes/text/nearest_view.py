@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.look import pack
+from regard.look import encode_arrays
+from regard.look.ablation import silenced
 from regard.look.model_input import ModelInput
 from regard.look.reader import Control
-from regard.look.silence import silenced
 from regard.look.view import View, web_files
 from regard.recipes.text.model_input import TextInput
 
@@ -37,7 +37,7 @@ class NearestView(View):
         return {
             "view": "nearest",
             "texts": scene.given.among.texts,
-            "vectors": pack.floats(self._vectors(scene)),
+            "vectors": encode_arrays.floats(self._vectors(scene)),
             "count": NEAREST,
         }
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.look.contribution import tensor_of
+from regard.look.encode_arrays import round_digits
 from regard.look.model_input import LabelFn, ModelInput
-from regard.look.pack import round_digits
 from regard.look.view import View, web_files
 from regard.look.views.classes import has_logits, likeliest
 from regard.recipes.text.model_input import TextInput

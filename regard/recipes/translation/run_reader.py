@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.data.tokenizer import Tokenizer
 from regard.look.model_input import Tokens
-from regard.look.words import number_words
+from regard.look.token_streams import number_words
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import ORDER, TARGET, TEXT, TextReader, as_text

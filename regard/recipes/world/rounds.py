@@ -174,8 +174,9 @@ class Rounds(Stepper):
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         return super().tensors() | {"rounds": {"begun": torch.tensor(self.begun)}}
 
-    def load(self, checkpoint: Checkpoint) -> None:
+    def load(self, checkpoint: Checkpoint | None) -> None:
         super().load(checkpoint)
+        assert checkpoint is not None  # one process collects episodes
         # the next round is acted when its first step comes
         self.begun = int(checkpoint.tensors("rounds")["begun"])
         self.store.open_round(self.begun - 1, None)

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from regard.api.train import train
-from regard.look import pack, page, server
+from regard.look import encode_arrays, page, server
 from regard.recipes.autoencoder.dataset import InputsInfo
 from regard.recipes.autoencoder.views.exhibit import POINTS, exhibit
 from regard.recipes.autoencoder.views.held_out import Codes
@@ -39,7 +39,7 @@ FORMS = ("images", "rows", "points")
 def numbers_of(shown):
     """What is drawn, as an array."""
     if shown["numbers"] is not None:
-        return pack.unpack_array(shown["numbers"]["data"], "f4", *shown["numbers"]["shape"])
+        return encode_arrays.unpack_array(shown["numbers"]["data"], "f4", *shown["numbers"]["shape"])
     content = base64.b64decode(shown["sheet"]["picture"].partition(",")[2])
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))[..., 0] / 255
 
@@ -83,7 +83,7 @@ def test_inputs_are_where_their_codes_are(form, latent):
     latent_part = part(data, "latent")
     held = latent_part["held"]
     dims = len(latent_part["axes"])
-    places = torch.from_numpy(pack.unpack_array(held["places"], "f4", held["count"], dims).copy())
+    places = torch.from_numpy(encode_arrays.unpack_array(held["places"], "f4", held["count"], dims).copy())
     with torch.no_grad():
         means = codes.model.encode(codes.held_out.x)[0]
     torch.testing.assert_close(places, codes.plane.place(means), atol=1e-5, rtol=1e-5)

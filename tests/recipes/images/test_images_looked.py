@@ -16,7 +16,7 @@ from regard.api import generate, train
 from regard.api.look import look
 from regard.api.predict import predict
 from regard.cli import answers, main
-from regard.look import pack, report
+from regard.look import encode_arrays, report
 from regard.recipes.images import draw
 from regard.recipes.images.defaults import KINDS
 from regard.recipes.images.model_input import ImageInput, MultiView
@@ -428,7 +428,7 @@ def test_the_page_has_the_confusion_of_the_run():
     Run.open("confused").write("confusion.json", written)
     _, shown = views_of(look(name, "pictures/red/03.png", out="confused.html"))
     assert shown["confusion"]["labels"] == ["blue", "red"] and shown["confusion"]["split"] == "validation"
-    assert pack.unpack_array(shown["confusion"]["counts"], "u4", 2, 2).tolist() == written["counts"]
+    assert encode_arrays.unpack_array(shown["confusion"]["counts"], "u4", 2, 2).tolist() == written["counts"]
     report.instead(Run.open(name), "no reason")
     assert "confusion" in views_of(Path("confused/report.html"))[1]
     assert "confusion" not in views_of(look(run_of(), "pictures/red/03.png", out="plain.html"))[1]

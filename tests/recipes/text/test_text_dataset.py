@@ -456,7 +456,7 @@ def test_configs():
             {"tokens": "bpe", "tokenizer": "t.json"},
             "tokens='bpe' and a tokenizer are both given; leave one of them out",
         ),
-        ({"validation": 1.0}, "validation is a share of the text.* got 1.0"),
+        ({"validation": 1.0}, "validation.* got 1.0"),
     ]:
         with pytest.raises(ValueError, match=words):
             TextConfig(**options)

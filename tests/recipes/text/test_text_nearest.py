@@ -10,7 +10,7 @@ from safetensors.torch import save
 from regard.api.embed import embed
 from regard.api.look import look, open_session
 from regard.data.characters import Bytes
-from regard.look import pack, server
+from regard.look import encode_arrays, server
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.text import run_reader
@@ -62,7 +62,7 @@ def part_of(data):
 
 
 def vectors_of(part):
-    return pack.unpack_array(part["vectors"]["data"], "f4", *part["vectors"]["shape"])
+    return encode_arrays.unpack_array(part["vectors"]["data"], "f4", *part["vectors"]["shape"])
 
 
 def expected_order(run, texts, query):

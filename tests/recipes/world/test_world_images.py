@@ -10,7 +10,7 @@ import regard
 from regard.cli.main import main
 from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
-from regard.look.pack import unpack_array
+from regard.look.encode_arrays import unpack_array
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.recipes.base import get_recipe
 from regard.recipes.world.codes import decode_codes, encode_episodes, encode_images, learn_codes

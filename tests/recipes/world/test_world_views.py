@@ -12,7 +12,7 @@ import regard
 from regard.api.look import open_session
 from regard.errors import RegardError
 from regard.look import scene as scenes
-from regard.look.pack import unpack_array
+from regard.look.encode_arrays import unpack_array
 from regard.models.recurrent_world import GRUWorld
 from regard.recipes.world.evaluation import horizon_errors
 from regard.recipes.world.imagine import imagine

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.thumbnails import Sheets, as_png
 from regard.recipes.autoencoder.dataset import InputsInfo
 
@@ -26,7 +26,7 @@ def describe_inputs(info: InputsInfo, reach: float) -> dict[str, Any]:
         "columns": list(info.columns),
         "centre": list(info.centre),
         "scale": list(info.scale),
-        "reach": pack.round_digits(reach),
+        "reach": encode_arrays.round_digits(reach),
     }
 
 
@@ -45,7 +45,7 @@ def exhibit(x: Tensor, info: InputsInfo) -> dict[str, Any]:
         return {"count": len(x), "sheet": sheets.found[0], "numbers": None}
     if info.form == "points":
         x = _thin(x, POINTS)
-    return {"count": len(x), "sheet": None, "numbers": pack.floats(x)}
+    return {"count": len(x), "sheet": None, "numbers": encode_arrays.floats(x)}
 
 
 def exhibit_large(x: Tensor, info: InputsInfo) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def exhibit_large(x: Tensor, info: InputsInfo) -> dict[str, Any]:
         return {"count": 1, "sheet": sheet, "numbers": None}
     if info.form == "points":
         x = _thin(x[None], LARGE_POINTS)[0]
-    return {"count": 1, "sheet": None, "numbers": pack.floats(x[None])}
+    return {"count": 1, "sheet": None, "numbers": encode_arrays.floats(x[None])}
 
 
 def _thin(x: Tensor, most: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
@@ -73,17 +73,17 @@ class LatentView(View):
             "latent": codes.latent,
             "variational": codes.variational,
             "axes": list(codes.plane.names),
-            "explained": pack.round_digits(torch.tensor(codes.plane.explained), 3),
-            "low": pack.round_digits(low),
-            "high": pack.round_digits(high),
-            "origin": pack.round_digits(codes.plane.place(torch.zeros(1, codes.latent))[0]),
+            "explained": encode_arrays.round_digits(torch.tensor(codes.plane.explained), 3),
+            "low": encode_arrays.round_digits(low),
+            "high": encode_arrays.round_digits(high),
+            "origin": encode_arrays.round_digits(codes.plane.place(torch.zeros(1, codes.latent))[0]),
             "held": _map_points(codes),
             "within": share_within(codes),
             "grid": self._grid(low, high),
             "here": {
                 "name": scene.given.name or "this input",
-                "place": pack.round_digits(codes.plane.place(base[None])[0]),
-                "code": pack.round_digits(base, 5),
+                "place": encode_arrays.round_digits(codes.plane.place(base[None])[0]),
+                "code": encode_arrays.round_digits(base, 5),
                 "original": exhibit_large(scene.given.inputs["x"][0], codes.info),
                 "decoded": exhibit_large(codes.decode(base[None])[0], codes.info),
             },
@@ -150,12 +150,12 @@ class LatentView(View):
         return [
             {
                 "number": i,
-                "kl": None if kl is None else pack.round_digits(float(kl[i])),
-                "variance": pack.round_digits(float(codes.variance[i])),
+                "kl": None if kl is None else encode_arrays.round_digits(float(kl[i])),
+                "variance": encode_arrays.round_digits(float(codes.variance[i])),
                 "active": active[i],
-                "low": pack.round_digits(float(middle[i] - WIDTH * sigma[i])),
-                "high": pack.round_digits(float(middle[i] + WIDTH * sigma[i])),
-                "sigma": pack.round_digits(float(sigma[i])),
+                "low": encode_arrays.round_digits(float(middle[i] - WIDTH * sigma[i])),
+                "high": encode_arrays.round_digits(float(middle[i] + WIDTH * sigma[i])),
+                "sigma": encode_arrays.round_digits(float(sigma[i])),
             }
             for i in codes.order
         ]
@@ -185,8 +185,8 @@ class LatentView(View):
             return {"strips": self._strips(code, self._asked_dimensions(asked["strips"]))}
         decoded = self.codes.decode(code[None])[0]
         return {
-            "code": pack.round_digits(code, 5),
-            "place": pack.round_digits(self.codes.plane.place(code[None])[0], 5),
+            "code": encode_arrays.round_digits(code, 5),
+            "place": encode_arrays.round_digits(self.codes.plane.place(code[None])[0], 5),
             "decoded": exhibit_large(decoded, self.codes.info),
         }
 
@@ -241,7 +241,9 @@ def _map_points(codes: Codes) -> dict[str, Any] | None:
     return {
         "split": held.split,
         "count": len(held.rows),
-        "places": pack.pack_array(codes.plane.place(held.codes).nan_to_num().numpy().astype(np.float32)),
+        "places": encode_arrays.pack_array(
+            codes.plane.place(held.codes).nan_to_num().numpy().astype(np.float32)
+        ),
         "names": [inputs.name_of(int(row)) for row in held.rows],
         "labels": list(inputs.labels),
         "classes": classes,

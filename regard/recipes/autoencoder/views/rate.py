@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.model_input import ModelInput
 from regard.look.view import View
 from regard.recipes.autoencoder.views.held_out import Codes
@@ -44,16 +44,16 @@ class RateView(View):
             "split": held.split,
             "of": len(held.rows),
             "numbers": math.prod(codes.info.shape),
-            "distortion": pack.round_digits(distortion, 6),
-            "rate": None if rate is None else pack.round_digits(rate, 6),
+            "distortion": encode_arrays.round_digits(distortion, 6),
+            "rate": None if rate is None else encode_arrays.round_digits(rate, 6),
             "beta": getattr(codes.model.config, "beta", None),
             "latent": codes.latent,
             "active": int(codes.active.sum()),
             "dimensions": [
                 {
                     "number": i,
-                    "kl": None if codes.kl is None else pack.round_digits(float(codes.kl[i])),
-                    "variance": pack.round_digits(float(codes.variance[i])),
+                    "kl": None if codes.kl is None else encode_arrays.round_digits(float(codes.kl[i])),
+                    "variance": encode_arrays.round_digits(float(codes.variance[i])),
                     "active": bool(codes.active[i]),
                 }
                 for i in codes.order[:SHOWN]
@@ -69,7 +69,9 @@ def by_step(run: Run) -> list[list[Any]]:
         kl, elbo = _number(event.get("KL")), _number(event.get("elbo"))
         if event.get("event") == "test" or kl is None or elbo is None:
             continue
-        found.append([event["step"], pack.round_digits(kl, 6), pack.round_digits(-elbo - kl, 6)])
+        found.append(
+            [event["step"], encode_arrays.round_digits(kl, 6), encode_arrays.round_digits(-elbo - kl, 6)]
+        )
     return found
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from regard.look import pack
+from regard.look import encode_arrays
 from regard.look.model_input import ModelInput
 from regard.look.view import View
 from regard.recipes.autoencoder.views.exhibit import count_that_fits, describe_inputs, exhibit
@@ -43,13 +43,13 @@ class ReconstructionsView(View):
             "inputs": describe_inputs(info, self.codes.reach),
             "split": held.split,
             "of": len(held.rows),
-            "rmse": pack.round_digits(float(held.error.double().mean().sqrt())),
+            "rmse": encode_arrays.round_digits(float(held.error.double().mean().sqrt())),
             "groups": {name: len(places) for name, places in groups.items()},
             "items": [
                 {
                     "name": inputs.name_of(int(held.rows[place])),
                     "label": inputs.labels[int(inputs.classes[held.rows[place]])] if inputs.labels else None,
-                    "error": pack.round_digits(float(held.error[place].sqrt())),
+                    "error": encode_arrays.round_digits(float(held.error[place].sqrt())),
                 }
                 for place in chosen
             ],
@@ -80,9 +80,11 @@ def _by_column(held: HeldOut, codes: Codes) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "rmse": pack.round_digits(float(errors[i]) * codes.info.scale[i]),
+            "rmse": encode_arrays.round_digits(float(errors[i]) * codes.info.scale[i]),
             # of what is left when every row is taken for the mean
-            "share": pack.round_digits(float(errors[i] / deviation[i])) if deviation[i] > 0 else None,
+            "share": encode_arrays.round_digits(float(errors[i] / deviation[i]))
+            if deviation[i] > 0
+            else None,
         }
         for i, name in enumerate(codes.info.columns)
     ]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.look import plot
-from regard.look.stills import COLOURS, FRAME, PLAIN
+from regard.look.plot import COLOURS, FRAME, PLAIN
 from regard.recipes.autoencoder.views.held_out import Codes
 
 PAIRS = 8  # reconstructions that are drawn, the worst first

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.look.encode_arrays import levels, round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import levels, round_digits
 from regard.look.recording.calls import State
 from regard.look.view import View, web_files
 from regard.look.views.embeddings import principal

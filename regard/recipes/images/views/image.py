@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from regard.look.encode_arrays import floats
 from regard.look.model_input import ModelInput
-from regard.look.pack import floats
 from regard.look.thumbnails import as_png
 from regard.look.view import View, web_files
 from regard.recipes.images import overlays

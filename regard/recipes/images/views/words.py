@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.look import plot
+from regard.look.encode_arrays import floats, round_digits, unpack_array
 from regard.look.model_input import ModelInput
-from regard.look.pack import floats, round_digits, unpack_array
 from regard.look.record import record
 from regard.look.recording.entry import Entry
 from regard.look.thumbnails import as_png

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import round_digits
 from regard.look.view import View, web_files
 from regard.models.series_model import SeriesModel
 from regard.recipes.series.evaluation import RIVALS, SeriesEvaluation, evaluate_forecasts

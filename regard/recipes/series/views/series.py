@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.data.array import Array
+from regard.look.encode_arrays import floats, round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import floats, round_digits
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
 from regard.models.series_model import SeriesModel

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from regard.look import plot
-from regard.look.pack import unpack_array
-from regard.look.stills import COLOURS
+from regard.look.encode_arrays import unpack_array
+from regard.look.plot import COLOURS
 
 PAST, AHEAD, GREY = "#2171b5", "#d55e00", "#777777"  # told apart without colour vision, too
 RIVALS = (AHEAD, "#009e73", GREY)

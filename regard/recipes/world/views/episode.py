@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from regard.data.array import Array
+from regard.look.encode_arrays import floats, pack_array, round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import floats, pack_array, round_digits
 from regard.look.view import View, web_files
 from regard.models.world_model import WorldModel
 from regard.recipes.world.episodes import Episodes

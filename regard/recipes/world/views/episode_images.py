@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.array import Array
-from regard.look.pack import pack_array
+from regard.look.encode_arrays import pack_array
 from regard.models.world_model import WorldModel
 from regard.recipes.world.codes import decode_codes
 from regard.recipes.world.episodes import Episodes

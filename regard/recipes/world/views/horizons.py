@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import round_digits
 from regard.look.view import View, web_files
 from regard.models.world_model import WorldModel
 from regard.recipes.world.episodes import Episodes

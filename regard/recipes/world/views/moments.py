@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from regard.look.encode_arrays import floats, round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import floats, round_digits
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
 from regard.models.world_model import WorldModel

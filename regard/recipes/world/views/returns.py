@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
-from regard.look.pack import round_digits
 from regard.look.view import View, web_files
 from regard.recipes.world.model_input import EpisodeInput
 from regard.recipes.world.settings import WorldDataConfig, WorldInfo

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.look import plot
-from regard.look.stills import COLOURS
+from regard.look.plot import COLOURS
 from regard.models.world_model import WorldModel
 from regard.recipes.world.model_input import EpisodeInput
 from regard.recipes.world.views.futures import Futures

@@ -4,10 +4,10 @@ their place."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -162,3 +162,21 @@ def _rebuilt(value: Any, fresh: Iterator[Tensor]) -> Any:
     for _ in _held(value, Copies()) or ():  # an object that is only looked into stays as it is
         next(fresh)
     return value
+
+
+class Place(NamedTuple):
+    """Where a law breaks: a dotted name ("" is the model itself), whether it is exact, and why it is the place."""
+
+    layer: str | None
+    exact: bool | None
+    reason: str | None
+    after: bool = False  # in this module, or in one that comes after it
+
+
+def also_breaks(names: Sequence[str]) -> str:
+    """Who else breaks it, at the end of a reason."""
+    if not names:
+        return ""
+    if len(names) == 1:
+        return f"; {names[0]} breaks it, too"
+    return f"; {names[0]} and {len(names) - 1} more break it, too"

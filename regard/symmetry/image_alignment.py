@@ -23,8 +23,8 @@ from torch import Tensor
 
 from regard.symmetry.actions import OnGrid, OnPatches
 from regard.symmetry.align import Alignment, Pair
+from regard.symmetry.compare import DIFFERENT, EQUAL, UNKNOWN, close
 from regard.symmetry.elements import Composed, Element, Permutation, Shift
-from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, close
 
 WIDEST_MARGIN = 8  # rows or columns that padding adds to a map
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.symmetry.model_under_test import Subject
+from regard.symmetry.record_module_calls import record_calls
 from regard.symmetry.roles import Inputs, Roles, Stream
-from regard.symmetry.subject import Subject
-from regard.symmetry.swallow import note_swallowed
-from regard.symmetry.watch import record_calls
+from regard.symmetry.state import log_suppressed
 
 FEATURES_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.MultiheadAttention, nn.RNNBase)
 FEATURES_FIRST = (nn.Conv1d, nn.ConvTranspose1d, nn.BatchNorm1d, nn.InstanceNorm1d, nn.GroupNorm)
@@ -143,7 +143,7 @@ def _takers(subject: Subject) -> Iterator[tuple[nn.Module, Tensor]]:
         with record_calls(subject.model) as calls:
             subject.run(subject.inputs)
     except Exception as error:  # it may not bear to be watched
-        note_swallowed(error, "watching which module takes the input")
+        log_suppressed(error, "watching which module takes the input")
         return
     for call in calls.values():
         module = subject.model.get_submodule(call.name)
@@ -173,7 +173,7 @@ def _runs(subject: Subject, inputs: Inputs) -> bool:
     try:
         subject.run(inputs)
     except Exception as error:
-        note_swallowed(error, "trying another size of an input")
+        log_suppressed(error, "trying another size of an input")
         return False
     return True
 
@@ -208,7 +208,7 @@ def _differs(subject: Subject, name: str, corner: int) -> Tensor | None:
     try:
         found = subject.run({**subject.inputs, name: changed})
     except Exception as error:
-        note_swallowed(error, "changing one entry of the input")
+        log_suppressed(error, "changing one entry of the input")
         return None
     if found.shape != out.shape:
         return None
@@ -272,7 +272,7 @@ def _tables(subject: Subject) -> list[str]:
         axis = 1 if roles.stream is not None and roles.stream.axis == 0 and subject.follows else 0
         whole = subject.output.select(axis, 0)
     except Exception as error:  # no such axis
-        note_swallowed(error, "reading the first row of the output")
+        log_suppressed(error, "reading the first row of the output")
         return []
     found = []
     for name in sorted(others):
@@ -288,7 +288,7 @@ def _gives(subject: Subject, inputs: Inputs, row: Tensor, axis: int) -> bool:
     try:
         out: Any = subject.run(inputs)
     except Exception as error:
-        note_swallowed(error, "trying one row of an input")
+        log_suppressed(error, "trying one row of an input")
         return False
     if not out.is_floating_point() or out.dim() <= axis or out.select(axis, 0).shape != row.shape:
         return False

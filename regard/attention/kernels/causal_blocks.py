@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.attention.kernels.fused import needs_no_matrix
 from regard.attention.kernels.precision import HALF
-from regard.attention.terms import Terms
+from regard.attention.kernels.reference import Terms
 from regard.errors import RegardError
 
 ROWS = 64  # of a strip; measured, as are the lengths below

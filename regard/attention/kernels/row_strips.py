@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.attention.kernels.reference import Terms
 from regard.attention.mask import Blocks, Mask, from_settings
 from regard.attention.masks import Full
 from regard.attention.places import Side
-from regard.attention.terms import Terms
 from regard.symmetry.groups import Shifts
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.symmetry.float64 import cast, cast_tensor
 from regard.symmetry.output import Axes, Output, read_output
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
-from regard.symmetry.swallow import note_swallowed
+from regard.symmetry.state import cast, cast_tensor, log_suppressed
 
 HEAVY = 1e10  # multiplications of a run that takes long
 REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
@@ -82,7 +81,7 @@ class Subject:
         except Exception as error:
             if not isinstance(output, Tensor):
                 raise
-            note_swallowed(error, "reading the output of a step")
+            log_suppressed(error, "reading the output of a step")
             return Output(output)
 
     # ---- what is found out by running it
@@ -149,7 +148,7 @@ class Subject:
                 try:
                     self.plain(self.sized(self.inputs, n, stream))
                 except Exception as error:  # a model of one fixed size, say; then that is what is tried
-                    note_swallowed(error, f"trying {n} tokens")
+                    log_suppressed(error, f"trying {n} tokens")
                     continue
                 return [given, n]
         return [given]
@@ -199,7 +198,7 @@ class Subject:
                 try:
                     return n, self.plain_all(self.sized(self.inputs, other)).others
                 except Exception as error:  # a model of one fixed size
-                    note_swallowed(error, f"trying {other} tokens")
+                    log_suppressed(error, f"trying {other} tokens")
         return n, {}
 
     @property
@@ -231,7 +230,7 @@ class Subject:
         try:
             more = self.plain(self.more_rows(short, rows + 1, torch.Generator().manual_seed(0)))
         except Exception as error:  # a model of one fixed number of rows
-            note_swallowed(error, "adding a row")
+            log_suppressed(error, "adding a row")
             return usual
         changed = _changed(out, more)
         if changed is None or len(changed) != 1 or out.shape[changed[0]] != rows:

@@ -8,12 +8,10 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.shapes import expect
 from regard.symmetry.actions import Action, Fixed
-from regard.symmetry.bases import basis
-from regard.symmetry.basis import MOST_ENTRIES
-from regard.symmetry.diagrams import Diagrams
 from regard.symmetry.groups import Group
 from regard.symmetry.laws import Symmetry
-from regard.symmetry.layout import Layout, Size, as_sizes
+from regard.symmetry.linear.bases import Diagrams, basis
+from regard.symmetry.linear.basis import MOST_ENTRIES, Layout, Size, as_sizes
 
 
 class EquivariantLinear(nn.Module):

@@ -1,9 +1,7 @@
-"""Muon on matrices of which each process has some rows: gather, orthogonalise, scatter.
+"""Muon by several processes, of which each orthogonalises a share of the matrices: of all, each would take as long as
+one process.
 
-Half a matrix cannot be orthogonalised, so each whole update goes to one process, which sends the rows back.
-Matrices are dealt out in turn. For P numbers in all matrices, a rank sends and receives about 2·P·(w − 1)/w² numbers
-each way, in the type in which they are multiplied (bfloat16 where there are units for it), and orthogonalises P/w of
-them.
+They send each other numbers in the type in which these are multiplied (bfloat16 where there are units for it).
 """
 
 from __future__ import annotations
@@ -15,12 +13,32 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from regard.training.muon import Muon, matrix_shape, orthogonalise, working_dtype
+from regard.training.muon import Group, Muon, matrix_shape, orthogonalise, working_dtype
 from regard.training.rules import local
 
 
+class SharedMuon(Muon):
+    """The same rule as Muon, where every process has all matrices and the same gradients. For P numbers in all
+    matrices, a rank sends P/w numbers to each other rank."""
+
+    def add_orthogonal(self, groups: list[Group], lr: float) -> None:
+        rank, world = dist.get_rank(), dist.get_world_size()
+        for group in groups:
+            stack = group.stack()  # k m n
+            most = -(-len(stack) // world)
+            mine, own = stack.new_zeros(most, *stack.shape[1:]), stack[rank * most :][:most]
+            if len(own):
+                mine[: len(own)] = orthogonalise(own)
+            everyone = stack.new_empty(world, *mine.shape)
+            dist.all_gather(list(everyone), mine)
+            group.add(everyone.flatten(0, 1)[: len(stack)], lr)
+
+
 class ShardedMuon(Muon):
-    """The same rule as Muon, for parameters that are DTensors sharded by rows."""
+    """The same rule as Muon, for parameters that are DTensors sharded by rows: gather, orthogonalise, scatter.
+
+    Half a matrix cannot be orthogonalised, so each whole update goes to one process, which sends the rows back.
+    Matrices are dealt out in turn. A rank sends and receives about 2·P·(w − 1)/w² numbers each way."""
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
