@@ -1,7 +1,5 @@
 """The numbers of single examples add up to the measures of the whole split, for every task."""
 
-import math
-
 import pytest
 import torch
 from torch import nn

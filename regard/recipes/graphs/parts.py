@@ -130,8 +130,20 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
         x=None if empty is None else np.concatenate([empty, *(g.x for g in graphs if g.nodes)]),
         columns=next((g.columns for g in graphs if g.nodes), ()),
         edge_x=_join_edge_features(what, graphs),
-        notes=tuple(dict.fromkeys(note for g in graphs for note in g.notes)),
+        notes=_join_notes(graphs),
         **more,
+    )
+
+
+def _join_notes(graphs: Sequence[Parts]) -> tuple[str, ...]:
+    """The notes on all graphs; what is said of many files is said of the first."""
+    found: dict[str, list[str]] = {}
+    for note in (note for g in graphs for note in g.notes):
+        found.setdefault(note.split(": ", 1)[-1], []).append(note)
+    more = {key: len(notes) - 1 for key, notes in found.items()}
+    return tuple(
+        notes[0] + (f"; so have {more[key]:,} more files" if more[key] else "")
+        for key, notes in found.items()
     )
 
 
