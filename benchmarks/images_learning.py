@@ -27,7 +27,7 @@ from images import mnist as read_mnist
 from torch import Tensor, nn
 
 import regard
-from regard.nn.patches import cut
+from regard.nn.embed import cut
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.md"

@@ -234,7 +234,7 @@ _CATEGORIES: dict[str, Category] = {
                     "LSTM or GRU layers, in one or both directions, by torch's fused calls",
                 ),
                 "gatedconv": (
-                    "gated_conv:GatedConv",
+                    "convolve:GatedConv",
                     "a convolution over a sequence, gated by a second one, with a residual",
                 ),
                 "layernorm": ("norm:LayerNorm", "mean 0 and variance 1 over the width, then scale and shift"),
@@ -254,9 +254,15 @@ _CATEGORIES: dict[str, Category] = {
         _at(
             "regard.nn",
             {
-                "dot": ("score:Dot", "the product sᵀ m_j (Luong)"),
-                "general": ("score:General", "the product with a learned matrix, sᵀ W m_j (Luong)"),
-                "additive": ("score:Additive", "a small network, vᵀ tanh(W s + U m_j) (Bahdanau)"),
+                "dot": ("recurrent_decoder:Dot", "the product sᵀ m_j (Luong)"),
+                "general": (
+                    "recurrent_decoder:General",
+                    "the product with a learned matrix, sᵀ W m_j (Luong)",
+                ),
+                "additive": (
+                    "recurrent_decoder:Additive",
+                    "a small network, vᵀ tanh(W s + U m_j) (Bahdanau)",
+                ),
             },
         ),
     ),
@@ -281,7 +287,7 @@ _CATEGORIES: dict[str, Category] = {
             {
                 "tokens": ("embed:TokenEmbedding", "one learned vector for each token id"),
                 "steps": ("embed:StepEmbedding", "a linear map of each real-valued step"),
-                "patches": ("patches:PatchEmbedding", "a linear map of each square of an image"),
+                "patches": ("embed:PatchEmbedding", "a linear map of each square of an image"),
             },
         ),
     ),

@@ -52,12 +52,7 @@ GAPS = {
     "text number": {
         "data in memory": "takes only paths",
     },
-    "series": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
-        "evidence": "no additive model",
-        "data in memory": "takes only paths",
-    },
+    "series": {"evidence": "no additive model"},
 }
 NOT_ASKED = {"text number": ("smoothing", "class weights")}  # they are for classes
 

@@ -159,8 +159,9 @@ def _common_settings(repeats: Repeats, recipe: Recipe) -> Settings:
     sections = repeats.facts["settings"]
     started = repeats.runs
     if not started:
-        like = recipe.defaults(sections["data"].get("path"), repeats.facts["kind"], {})
-        return configs.from_dict(type(like), sections)
+        known = {"kind": repeats.facts["kind"], "model": sections["model"], "data": sections["data"]}
+        like = RunConfig(regard=repeats.facts["regard"], recipe=recipe.name, **known)
+        return configs.from_dict(recipe.settings_class(like), sections)
     settings = configs.from_dict(recipe.settings_class(started[0].config), sections)
     own = started[0].section(type(settings.data), "data")
     paths = {name: getattr(own, name) for name in getattr(type(own), "paths", ())}

@@ -15,9 +15,8 @@ from regard.config import Depth, Length, Share, Size, Vocab, Width, config
 from regard.errors import RegardError
 from regard.models.sample_inputs import build_seeded, sample_sequences, sample_sets
 from regard.models.sequence_model import count_places
-from regard.nn.bag import BagOfNGrams
-from regard.nn.embed import TokenEmbedding
-from regard.nn.neighbours import gather_neighbours
+from regard.nn.embed import TokenEmbedding, gather_neighbours
+from regard.nn.ngram_logistic import BagOfNGrams
 from regard.nn.padding import zero_padding
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING, Group, Permutations, Shifts

@@ -8,7 +8,7 @@ from regard.config import Depth, Kernel, config
 from regard.errors import RegardError
 from regard.models.states import States
 from regard.models.token_model import TokenConfig, TokenModel
-from regard.nn.gated_conv import GatedConv
+from regard.nn.convolve import GatedConv
 from regard.nn.norm import RMSNorm
 
 

@@ -16,9 +16,9 @@ from regard.errors import RegardError
 from regard.models.conv import run_convolution, run_convolutions
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.states import States
-from regard.nn.gated_conv import GatedConv
-from regard.nn.in_order import Lineup, line_up
+from regard.nn.convolve import GatedConv
 from regard.nn.norm import RMSNorm
+from regard.nn.sort_by_position import Lineup, line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from regard.config import Depth, Kernel, config
 from regard.errors import RegardError
 from regard.models.series_model import SeriesConfig, SeriesModel
-from regard.nn.gated_conv import GatedConv
+from regard.nn.convolve import GatedConv
 from regard.nn.norm import RMSNorm
 
 

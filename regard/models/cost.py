@@ -13,7 +13,7 @@ from regard.attention.biases import Relative
 from regard.models.attentions import option, window_of
 from regard.models.seq2seq import Seq2Seq
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel
-from regard.nn.expert_linear import ExpertLinear
+from regard.nn.linear import ExpertLinear
 from regard.nn.moe import count_active, find_experts
 from regard.nn.pool import AttentionPool
 

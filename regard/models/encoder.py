@@ -21,9 +21,8 @@ from regard.models.sequence_model import (
     count_places,
     tiny_tokens,
 )
-from regard.nn.bag import BagOfNGrams
-from regard.nn.gate import Gate
 from regard.nn.lora import freeze_others
+from regard.nn.ngram_logistic import BagOfNGrams, Gate
 from regard.nn.pool import AttentionPool, ClassToken, FirstToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial

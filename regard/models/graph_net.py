@@ -18,8 +18,7 @@ from regard.attention.edge_ops import edge_sum
 from regard.config import Count, Depth, Extras, Fraction, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.sample_inputs import build_seeded, sample_graph
-from regard.nn.edge_messages import check_edge_features
-from regard.nn.graph import Graph
+from regard.nn.graph import Graph, check_edge_features
 from regard.nn.graph_conv import GAT, GCN, Alone, GraphConv
 from regard.nn.graph_pool import GraphPool, Pairs
 from regard.nn.mlp import ACTIVATIONS

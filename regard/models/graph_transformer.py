@@ -18,12 +18,10 @@ from regard.models.attentions import check_heads
 from regard.models.graph_net import GraphModel, read_out
 from regard.models.sample_inputs import build_seeded
 from regard.nn.block import Pre
-from regard.nn.edge_messages import EdgeMessages, check_edge_features
-from regard.nn.graph import Graph
+from regard.nn.graph import EdgeMessages, Graph, check_edge_features
 from regard.nn.graph_pool import GraphPool, Pairs, membership
 from regard.nn.mlp import make_mlp
-from regard.nn.node_attention import Kernels, NodeAttention
-from regard.nn.node_places import adjacency, returns, spectrum, steps_apart
+from regard.nn.node_attention import Kernels, NodeAttention, adjacency, returns, spectrum, steps_apart
 from regard.nn.norm import NORMS
 from regard.nn.sparse import Sparse, through
 from regard.shapes import expect
@@ -144,7 +142,7 @@ class GraphTransformer(GraphModel):
     """Nodes attend to nodes.   n features, 2 e -> n outputs, p outputs or graphs outputs
 
     If nodes are renumbered, in the edges too, the predictions of nodes move along, and those of pairs and of
-    graphs do not change. This also holds for repeated eigenvalues of the Laplacian: see `nn/node_places.py`.
+    graphs do not change. This also holds for repeated eigenvalues of the Laplacian: see `nn/node_attention.py`.
     With full attention, a distance bias or a position, memory grows with the square of the largest graph.
     With attention='edges' and position='none' it grows linearly.
     """

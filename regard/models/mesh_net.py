@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from regard.config import Depth, Share, Size, Width, config
 from regard.models.sample_inputs import build_seeded, sample_mesh
-from regard.nn.half_edges import HalfEdges
 from regard.nn.mesh_conv import FieldLinear, FieldNorm, MeshConv, NormGate, arrow_lengths
-from regard.nn.mesh_geometry import MeshGeometry, measure_mesh
+from regard.nn.mesh_geometry import HalfEdges, MeshGeometry, measure_mesh
 from regard.shapes import expect
 from regard.symmetry.groups import Gauges, Group, Permutations, Rotations, Scalings, Translations, product
 from regard.symmetry.roles import Roles

@@ -17,10 +17,10 @@ from regard.errors import RegardError
 from regard.models.recurrent import keep_state, load_state
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.states import States
-from regard.nn.in_order import line_up
 from regard.nn.padding import zero_padding
 from regard.nn.recurrent import Recurrent, State
 from regard.nn.recurrent_decoder import RecurrentDecoder
+from regard.nn.sort_by_position import line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 

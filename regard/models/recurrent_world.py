@@ -10,8 +10,8 @@ from regard.config import config
 from regard.models.recurrent import keep_state, load_state
 from regard.models.states import States
 from regard.models.world_model import WorldConfig, WorldModel
-from regard.nn.in_order import line_up
 from regard.nn.recurrent import Recurrent
+from regard.nn.sort_by_position import line_up
 
 
 @config

@@ -29,9 +29,9 @@ from regard.config import Classes, Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.sample_inputs import build_seeded
 from regard.nn.embed import StepEmbedding
-from regard.nn.in_order import line_up
 from regard.nn.lags import bridge_seasons, carry_forward, look_around, running_scale, whole_scale
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
+from regard.nn.sort_by_position import line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream

@@ -28,10 +28,10 @@ from regard.models.sample_inputs import build_seeded
 from regard.models.vit import check_patch
 from regard.nn.attention import Attention
 from regard.nn.drop_path import depth_schedule, with_branch
+from regard.nn.embed import PatchEmbedding, grid_places
 from regard.nn.linear import Linear
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
-from regard.nn.patches import PatchEmbedding, grid_places
 from regard.shapes import expect_images
 from regard.symmetry.roles import Roles
 

@@ -16,8 +16,8 @@ from regard.models.sample_inputs import build_seeded, sample_sequences
 from regard.models.sequence_model import Head, tiny_tokens
 from regard.models.states import States
 from regard.nn.embed import TokenEmbedding
-from regard.nn.in_order import line_up
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
+from regard.nn.sort_by_position import line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream

@@ -19,8 +19,8 @@ from regard.models.image_model import ImageModel, make_head
 from regard.models.sample_inputs import build_seeded
 from regard.nn.block import Stack
 from regard.nn.drop_path import with_branch
+from regard.nn.embed import PatchEmbedding, grid_places
 from regard.nn.norm import LayerNorm
-from regard.nn.patches import PatchEmbedding, grid_places
 from regard.nn.pool import ClassToken, MeanPool
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Permutations, Shifts, Trivial, product

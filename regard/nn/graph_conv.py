@@ -18,8 +18,7 @@ from regard.attention.additive_attention import mix
 from regard.attention.dropout import apply_dropout
 from regard.attention.edge_ops import Links, edge_sum
 from regard.errors import RegardError
-from regard.nn.edge_messages import EdgeMessages
-from regard.nn.graph import Graph
+from regard.nn.graph import EdgeMessages, Graph
 from regard.nn.sparse import Sparse, through
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING

@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.nn.expert_linear import ExpertLinear, multiply_groups
-from regard.nn.linear import Linear
+from regard.nn.linear import ExpertLinear, Linear, multiply_groups
 
 DOWN, UP = "lora_down", "lora_up"
 ALPHA = 2.0  # what the small map is multiplied by

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.dropout import Dropout
 from regard.errors import RegardError
-from regard.nn.expert_linear import ExpertLinear
+from regard.nn.linear import ExpertLinear
 from regard.nn.mlp import ACTIVATIONS
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING

@@ -38,6 +38,9 @@ class Examples:
     ]  # the raw inputs of an example; raises a ValueError if unreadable
     names: Callable[[int], str]
     source: str | None = None  # the table that they are from: answers need no column that names it
+    titles: Callable[[int], str] | None = (
+        None  # of an example beside others; None: its name, behind that of the source
+    )
     files: Callable[[int], str] | None = None  # the file of an example, on which what is kept of it depends
 
     cells: Cells | None = None  # what is asked, as it was read; None: nobody knows
@@ -69,7 +72,9 @@ class Examples:
         return Example(self.inputs(i), self.target_of(i), self.names(i), row)
 
     def title(self, i: int) -> str:
-        """What an example is called beside others: its name, behind that of its table."""
+        """What an example is called beside others."""
+        if self.titles is not None:
+            return self.titles(i)
         return self.names(i) if self.source is None else f"{self.source}: {self.names(i)}"
 
     def target_of(self, i: int) -> Any:

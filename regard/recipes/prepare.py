@@ -3,12 +3,14 @@ is fitted on the train split."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from regard.data.array import Array
 from regard.data.splits import (
+    NAMED,
     NOWHERE,
     TEST,
     TRAIN,
@@ -142,12 +144,17 @@ def _choose_splits(
         found = np.full(len(codes), NOWHERE, dtype=np.uint8)
         how: dict[str, Any] = {"unit": unit}
         if strata is not None and target is not None:
-            _check_alone(examples.what, target, strata[rows], config, unit)
             how |= {"classes": strata[rows], "names": target.classes}
         found[rows] = draw_splits(len(rows), config, seed, **how)
+        if config.validation and not (found == VALIDATION).any():
+            raise RegardError(
+                f"{examples.what} has too few {unit} for a validation split, because training keeps one of each class; "
+                f"give more, or use --data.validation 0"
+            )
     found = np.where(known, found, NOWHERE).astype(np.uint8)
     if strata is not None and _is_alone(target, by) and not drawn:
         notes = note_missing(found, strata, target.classes, singular(unit))
+        notes += _note_alone(strata[known], target.classes, singular(unit))
     return found, notes
 
 
@@ -156,15 +163,13 @@ def _is_alone(target: Target | None, by: str) -> TypeGuard[Target]:
     return target is not None and (target.each is None or by != "examples")
 
 
-def _check_alone(what: str, target: Target, codes: Array, config: SplitConfig, unit: str) -> None:
-    """Raise if a class has one example: training and validation need one each."""
-    counts = np.bincount(codes, minlength=len(target.classes))
-    if config.validation and counts.min() < 2:
-        one, alone = singular(unit), target.classes[int(counts.argmin())]
-        raise RegardError(
-            f"{what} has one {one} of class '{alone}', but the train and the validation split need one each; add "
-            f"more {unit}, remove the class, or use --data.validation 0"
-        )
+def _note_alone(codes: Array, classes: Sequence[str], unit: str) -> tuple[str, ...]:
+    """A note on classes of one example each: no split but the train split has any."""
+    alone = [classes[int(i)] for i in np.flatnonzero(np.bincount(codes, minlength=len(classes)) == 1)]
+    if not alone:
+        return ()
+    said = ", ".join(f"'{each}'" for each in alone[:NAMED]) + " …" * (len(alone) > NAMED)
+    return (f"there is one {unit} of {said}, to learn from: nothing tells how well it is recognised",)
 
 
 def _complete_splits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from regard.config import config, from_dict
+from regard.config import Positive, config, from_dict
 from regard.errors import RegardError
 
 FORMAT = 3  # of config.json; raised when older files can no longer be read
@@ -18,7 +18,7 @@ class RunConfig:
     its owner."""
 
     regard: str  # the version that made it
-    format: int = FORMAT
+    format: Positive = FORMAT
     recipe: str | None = None  # its recipe; None: a module of the user's own
     kind: str | None = None  # the model's name in the registry; None: a class that only its owner can make
     module: str | None = None  # the class of a module of the user's own
@@ -34,8 +34,8 @@ class RunConfig:
     folder: str | None = None  # from which relative paths of data count, seen from the run's own folder
     given: str | None = None  # the type of the data, if it was an object; None: a path
     imported: str | None = None  # the type of others' model whose weights it began with: llama, bert
-    steps: int | None = None  # the number of steps, once it is known
-    evaluate_every: int | None = None
+    steps: Positive | None = None  # the number of steps, once it is known
+    evaluate_every: Positive | None = None
     keep: str | None = None  # the measure by which the best weights are chosen
     test: dict[str, float] | None = None  # measures on the test split
 

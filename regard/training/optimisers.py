@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.nn.expert_linear import ExpertLinear
+from regard.nn.linear import ExpertLinear
 from regard.training.config import TrainConfig
 from regard.training.layer_rates import layer_rates
 from regard.training.muon import Muon

@@ -11,7 +11,7 @@ from regard.attention.kernels.plain import Plain
 from regard.attention.kernels.reference import by_definition
 from regard.attention.masks import Causal, Dense
 from regard.models.swin import Near
-from regard.nn.patches import grid_places
+from regard.nn.embed import grid_places
 from tests.attention.cases import CHANNELS, HEADS, random_inputs, results
 
 WHERE = grid_places((2, 3), (2, 3), torch.device("cpu"))

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from regard.attention import positions
 from regard.attention.positions import LearnedGrid, Rotary, Sinusoidal
-from regard.nn.patches import PatchEmbedding, cut, grid_places
+from regard.nn.embed import PatchEmbedding, cut, grid_places
 
 CPU = torch.device("cpu")
 

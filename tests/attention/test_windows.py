@@ -8,7 +8,7 @@ from regard.attention.attend import attend, explain
 from regard.attention.biases import Offsets
 from regard.attention.masks import Dense
 from regard.attention.places import sides
-from regard.nn.patches import grid_places
+from regard.nn.embed import grid_places
 
 CPU = torch.device("cpu")
 

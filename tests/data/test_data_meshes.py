@@ -14,7 +14,7 @@ from regard.data.meshes import READERS, find_meshes, read_mesh
 from regard.data.obj import read_obj
 from regard.data.off import read_off
 from regard.errors import RegardError
-from regard.nn.half_edges import HalfEdges
+from regard.nn.mesh_geometry import HalfEdges
 from regard.recipes.meshes.made_meshes import _icosphere, measure_roundness
 
 

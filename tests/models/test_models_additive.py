@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.models.additive import Additive, AdditiveConfig
-from regard.nn.neighbours import gather_neighbours
+from regard.nn.embed import gather_neighbours
 from regard.symmetry.check import check
 
 KINDS = {

@@ -5,8 +5,7 @@ import torch
 
 from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.models.graph_transformer import GraphTransformer, GraphTransformerConfig
-from regard.nn.edge_messages import EdgeMessages
-from regard.nn.graph import Graph
+from regard.nn.graph import EdgeMessages, Graph
 from regard.symmetry.check import check
 
 SIZES = {"features": 3, "outputs": 2, "edge_features": 4}

@@ -5,7 +5,7 @@ import torch
 
 from regard.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from regard.nn.graph import Graph
-from regard.nn.node_places import adjacency, returns, spectrum, steps_apart
+from regard.nn.node_attention import adjacency, returns, spectrum, steps_apart
 from regard.symmetry.check import check
 
 SIZES = {"features": 3, "outputs": 4, "dim": 8, "depth": 2, "heads": 2, "places": 3, "farthest": 2}

@@ -11,10 +11,10 @@ from regard.config import from_json, to_json
 from regard.errors import RegardError
 from regard.models.conv import Conv, ConvConfig
 from regard.models.recurrent import GRU, LSTM, GRUConfig, LSTMConfig
-from regard.nn.gated_conv import GatedConv
-from regard.nn.in_order import line_up
+from regard.nn.convolve import GatedConv
 from regard.nn.recurrent import Recurrent
-from regard.nn.recurrent_cell import RecurrentCells
+from regard.nn.recurrent_decoder import RecurrentCells
+from regard.nn.sort_by_position import line_up
 from tests.models.sequences import moved, orders
 
 TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.nn.bag import BagOfNGrams
-from regard.nn.gate import RATE
+from regard.nn.ngram_logistic import RATE, BagOfNGrams
 
 VOCAB, CLASSES = 7, 3
 

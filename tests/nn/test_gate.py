@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.nn.gate import ALONE, JUDGED, RATE, Gate, judges
+from regard.nn.ngram_logistic import ALONE, JUDGED, RATE, Gate, judges
 from regard.training.config import TrainConfig
 from regard.training.optimisers import make
 

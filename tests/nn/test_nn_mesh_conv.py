@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from regard.errors import RegardError
-from regard.nn.half_edges import HalfEdges
 from regard.nn.mesh_conv import FieldLinear, FieldNorm, MeshConv, NormGate
-from regard.nn.mesh_geometry import measure_mesh
+from regard.nn.mesh_geometry import HalfEdges, measure_mesh
 from regard.recipes.meshes.made_meshes import FAMILIES, _icosphere, _torus
 from regard.symmetry.check import check
 from regard.symmetry.groups import Gauges, Permutations, product

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.errors import RegardError
-from regard.nn import expert_linear
-from regard.nn.expert_linear import loop_over_groups, multiply_groups
+from regard.nn import linear
+from regard.nn.linear import loop_over_groups, multiply_groups
 from regard.nn.lora import ExpertLoRA, add_lora, merge
 from regard.nn.mlp import ACTIVATIONS, MLP
 from regard.nn.moe import Experts, Routing, count_active, find_experts, hear_routes, say_parameters
@@ -75,7 +75,7 @@ def test_one_product_equals_the_loop(ends, dtype):
 def test_a_torch_without_grouped_products_takes_the_loop(monkeypatch):
     layer, x = make(), torch.randn(1, 6, 16)
     fast = layer(x)
-    monkeypatch.delattr(expert_linear.F, "grouped_mm")
+    monkeypatch.delattr(linear.F, "grouped_mm")
     torch.testing.assert_close(layer(x), fast)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.nn.bag import BagOfNGrams
+from regard.nn.ngram_logistic import BagOfNGrams
 from regard.training.config import TrainConfig
 from regard.training.muon import POLYNOMIALS, Muon, orthogonalise
 from regard.training.optimisers import SPARSE_LR, make, split

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.look.encode_arrays import levels
 from regard.look.view import View
+from regard.nn.embed import PatchEmbedding
 from regard.nn.group_conv import GroupConvolution
-from regard.nn.patches import PatchEmbedding
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene

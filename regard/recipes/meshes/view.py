@@ -12,8 +12,7 @@ from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
-from regard.nn.half_edges import HalfEdges
-from regard.nn.mesh_geometry import measure_mesh
+from regard.nn.mesh_geometry import HalfEdges, measure_mesh
 from regard.recipes.meshes.model_input import MeshInput
 from regard.recipes.meshes.still import draw_mesh
 

@@ -11,9 +11,10 @@ from regard.models.conv_series import ConvSeriesConfig
 from regard.models.recurrent_series import GRUSeriesConfig, LSTMSeriesConfig
 from regard.models.series import TransformerSeriesConfig
 from regard.models.series_model import SeriesConfig
+from regard.recipes.series.labelled_series import LabelledSeriesConfig
 from regard.recipes.series.read_series import holds_classes
-from regard.recipes.series.settings import SeriesDataConfig
-from regard.recipes.settings import Settings, check_choice, path_of, settings_class
+from regard.recipes.series.settings import SeriesDataConfig, SeriesFileConfig
+from regard.recipes.settings import Settings, check_choice, path_of, settings_of_kind
 from regard.runs.run_config import RunConfig
 from regard.training.config import TrainConfig
 
@@ -35,16 +36,6 @@ CONFIGS: dict[str, type[SeriesConfig]] = {
     "gruseries": GRUSeriesConfig,
     "convseries": ConvSeriesConfig,
 }
-SENTENCES = {
-    "transformerseries": "A transformer of series: steps attend to each other by their times.",
-    "lstmseries": "An LSTM of series: one state in place of attention.",
-    "gruseries": "A GRU of series: one state in place of attention.",
-    "convseries": "Gated convolutions of series: each step reads its neighbours.",
-}
-SETTINGS = {
-    kind: settings_class(f"{kind.title()}Settings", SENTENCES[kind], data=SeriesDataConfig, model=cls)
-    for kind, cls in CONFIGS.items()
-}
 
 
 def split_kind(kind: str | None) -> tuple[str | None, str]:
@@ -59,13 +50,27 @@ def split_kind(kind: str | None) -> tuple[str | None, str]:
     return None, KINDS[kind]
 
 
-def defaults(data: Any = None, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
-    """Settings for this data and kind of model. Data with labels are classified, unless a task is named."""
-    path = path_of(data, "series")
-    task, name = split_kind(kind)
+def data_section(
+    data: Any, kind: str | None, early: Mapping[str, Any] | None
+) -> SeriesDataConfig | LabelledSeriesConfig:
+    """Data with labels are classified, unless a task is named. data: a path, arrays of values and labels, or a table"""
+    task, _ = split_kind(kind)
+    path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     if task is None:
         labelled = bool(early) or (path is not None and holds_classes(os.path.expanduser(path)))
-        task = "classify" if labelled else "forecast"
+        task = "classify" if labelled or (data is not None and path is None) else "forecast"
+    if task == "classify":
+        return LabelledSeriesConfig(path=path)
+    return SeriesDataConfig(path=path_of(data, "series"))
+
+
+def choose_defaults(data: SeriesFileConfig, kind: str | None) -> Settings:
+    """Settings for this data and kind of model."""
+    task, name = split_kind(kind)
+    if isinstance(data, LabelledSeriesConfig):
+        task = "classify"
+    elif task is None:
+        task = "forecast"
     classes = 2 if task == "classify" else None
     model = CONFIGS[name](channels=UNKNOWN, task=task, classes=classes)  # type: ignore[arg-type]
     train = TrainConfig(
@@ -85,9 +90,11 @@ def defaults(data: Any = None, kind: str | None = None, early: Mapping[str, Any]
         train = replace(train, lr=2e-3)
     if task == "fill":
         train = replace(train, steps=500, lr=1e-3)
-    return SETTINGS[name](data=SeriesDataConfig(path=path), model=model, train=train)
+    section: Any = type(data)
+    return settings_of_kind(name, section)(data=data, model=model, train=train)
 
 
 def settings_class_of(config: RunConfig) -> type[Settings]:
     """The class of the settings of a run with this config.json."""
-    return SETTINGS[split_kind(config.kind)[1]]
+    classes = (config.model or {}).get("task") == "classify"
+    return settings_of_kind(split_kind(config.kind)[1], LabelledSeriesConfig if classes else SeriesDataConfig)

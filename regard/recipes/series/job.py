@@ -8,23 +8,21 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.models.series_model import SeriesModel
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.series.defaults import CONFIGS
 from regard.recipes.series.evaluation import MOST, SeriesEvaluation, evaluate_forecasts
 from regard.recipes.series.fit_linear import fit_linear
 from regard.recipes.series.gaps import evaluate_gaps
-from regard.recipes.series.labelled_series import LabelledSource, label_series
+from regard.recipes.series.labelled_series import LabelledProcessor, LabelledSeriesConfig
 from regard.recipes.series.read_series import read_series
 from regard.recipes.series.series import SeriesFile
-from regard.recipes.series.settings import SeriesDataConfig, SeriesInfo
+from regard.recipes.series.settings import SeriesDataConfig, SeriesFileConfig, SeriesInfo
 from regard.recipes.series.task import FillIn, Forecast
 from regard.recipes.series.time_splits import TimeSplits, split_by_time
 from regard.recipes.series.windows import ForecastSource, GapSource
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
-from regard.training.tasks import Classify
 
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
@@ -36,7 +34,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         known = context.old.section(SeriesInfo, "corpus").clock
     file = read_series(data, settings.model.task, known=known)
     settings = _take_over(settings, context.old)
-    make = {"forecast": _forecast, "fill": _fill, "classify": _classify}[settings.model.task]
+    make = {"forecast": _forecast, "fill": _fill}[settings.model.task]
     return make(settings, file)
 
 
@@ -166,45 +164,29 @@ def _fill(settings: Settings, file: SeriesFile) -> Job:
     )
 
 
-def _classify(settings: Settings, file: SeriesFile) -> Job:
-    data, train = settings.data, settings.train
-    found = label_series(file, data, train.seed)
-    source = LabelledSource(found, train.batch, train.seed)
-    counts = [len(found.rows(split)) for split in (TRAIN, VALIDATION, TEST)]
-    info = _info(
-        settings,
-        file,
-        horizon=1,
-        season=1,
-        context=max(len(each) for each in found.series),
-        labels=found.labels,
-        every=found.every,
-        centre=tuple(map(float, found.scale.centre)),
-        scale=tuple(map(float, found.scale.scale)),
-        train=counts[0],
-        validation=counts[1],
-        test=counts[2],
-    )
-    test = None
-    if counts[2]:
-        test = Split(name="test", count=counts[2], unit="series", batches=source.test)
-    numbers = {"validation": VALIDATION, "test": TEST}
-    return Job(
-        kind=_kind(settings),
-        model=replace(settings.model, channels=len(file.channels), classes=len(found.labels)),
-        task=Classify(),
-        source=source,
-        info=info,
-        unit="steps",
-        examples="series",
-        labels=found.labels,
-        notes=(*file.notes, *found.notes),
-        validation=counts[1],
-        test=test,
-        rows=lambda split: found.rows(numbers[split]),
-    )
-
-
 def read_info(run: Run) -> SeriesInfo:
     """What a run knows of its data."""
-    return run.section(SeriesInfo, "corpus")
+    if run.config.processor is None:
+        return run.section(SeriesInfo, "corpus")
+    processor = LabelledProcessor(run.section(LabelledSeriesConfig, "data")).restore(run)
+    fitted, counts = processor.fitted, run.config.counts or {}
+    return SeriesInfo(
+        path=processor.config.path,
+        task="classify",
+        channels=fitted.channels,
+        series=sum(counts.get(name, 0) for name in ("train", "validation", "test")),
+        steps=counts.get("steps", 0),
+        clock=fitted.clock,
+        horizon=1,
+        season=1,
+        context=fitted.longest,
+        labels=processor.target.classes,
+        every=fitted.every,
+        centre=fitted.centre,
+        scale=fitted.scale,
+    )
+
+
+def config_of(run: Run) -> type[SeriesFileConfig]:
+    """The class of the data section of a run."""
+    return SeriesDataConfig if run.config.processor is None else LabelledSeriesConfig

@@ -15,17 +15,12 @@ from regard.models.series_model import SeriesModel
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.series.forecast import forecast
 from regard.recipes.series.gaps import fill_gaps, missing_cells
-from regard.recipes.series.job import read_info
-from regard.recipes.series.labelled_series import batch_series, shorten
-from regard.recipes.series.read_series import read_series
-from regard.recipes.series.series import Scale, Series, SeriesFile
-from regard.recipes.series.settings import SeriesDataConfig, SeriesInfo
+from regard.recipes.series.job import config_of, read_info
+from regard.recipes.series.read_series import read_like
+from regard.recipes.series.series import Series, SeriesFile
+from regard.recipes.series.settings import SeriesInfo
 from regard.runs.load import load_model
 from regard.runs.run import Run
-from regard.training.tasks import call
-
-TOGETHER = 64  # series that are classified at once
-OTHER = 0.1  # of a step: rows that are this much closer or farther than in training
 
 
 @config
@@ -37,38 +32,8 @@ class PredictOptions:
 
 def read_file(run: Run, path: str | None) -> SeriesFile:
     """Other series, read as a run reads its own: the same channels and steps."""
-    info, config = read_info(run), run.section(SeriesDataConfig, "data")
-    config = replace(config, path=path)
-    own = config.columns or (() if info.channels == ("value",) else info.channels)
-    plain = path is None or not path.lower().endswith((".npz", ".npy"))
-    file = read_series(
-        config, info.task, known=info.clock, channels=own if plain and not _in_rows(info) else ()
-    )
-    if len(file.channels) != len(info.channels):
-        raise RegardError(
-            f"{path} has {len(file.channels)} channels ({', '.join(file.channels[:5])}), and the model was trained on "
-            f"{len(info.channels)}: {', '.join(info.channels[:5])}"
-        )
-    return replace(file, notes=(*file.notes, *_other_pace(file)))
-
-
-def _other_pace(file: SeriesFile) -> tuple[str, ...]:
-    """A note if most steps are not as long as those of the training, which are 1."""
-    apart = np.concatenate([np.diff(each.times) for each in file.series])
-    if not len(apart):
-        return ()
-    pace = float(np.median(apart))
-    if abs(pace - 1) < OTHER:
-        return ()
-    return (
-        f"rows of {file.path} are {pace:.3g} times a {file.clock.word} apart, and the model learned from steps of one "
-        f"{file.clock.word}: forecasts are for those, and may be far off",
-    )
-
-
-def _in_rows(info: SeriesInfo) -> bool:
-    """Are series rows of a table, whose columns have no names of their own?"""
-    return info.task == "classify" and info.channels == ("value",)
+    info, config = read_info(run), run.section(config_of(run), "data")
+    return read_like(replace(config, path=path), info.task, clock=info.clock, channels=info.channels)
 
 
 @torch.no_grad()
@@ -83,8 +48,6 @@ def predict(run: Run, inputs: Sequence[str], options: PredictOptions) -> Iterato
 
     def predict_file(path: str) -> list[Prediction]:
         file = read_file(run, path)
-        if info.task == "classify":
-            return _classify(model, file, info)
         if info.task == "fill":
             return [_fill(model, file, each, info) for each in file.series]
         return _forecast(model, file, info, options.horizon or info.horizon)
@@ -161,17 +124,3 @@ def _fill(model: SeriesModel, file: SeriesFile, series: Series, info: SeriesInfo
         _numbers(file, series, k, series.times[i], values[i, :, k], model.config.quantiles) for i, k in cells
     )
     return Prediction(input=_whole(file, series), source=file.path, each=parts, notes=file.notes)
-
-
-def _classify(model: SeriesModel, file: SeriesFile, info: SeriesInfo) -> list[Prediction]:
-    scale = Scale(np.array(info.centre), np.array(info.scale))
-    series = [shorten(each, info.every) for each in file.series]
-    labels = info.labels or ()
-    found = []
-    for k in range(0, len(series), TOGETHER):
-        some = series[k : k + TOGETHER]
-        batch = batch_series(some, scale, np.zeros(len(some), dtype=np.int64))
-        for each, shares in zip(some, call(model, batch).softmax(-1).cpu(), strict=True):
-            prediction = Prediction.of_classes(each.name, shares, labels)
-            found.append(replace(prediction, row={"series": each.name}, source=file.path, truth=each.label))
-    return found

@@ -20,11 +20,15 @@ def holds_labels(path: str) -> bool:
 
 
 def read_array_file(path: str, task: str) -> SeriesFile:
-    """The series of a file. NaN is missing; what is missing at the end of a series of several is not there."""
-    if path.lower().endswith(".npy"):
-        arrays = {"values": read_array(path)}
-    else:
-        arrays = read_arrays(path)
+    """The series of a file."""
+    return series_of_arrays(
+        {"values": read_array(path)} if path.lower().endswith(".npy") else read_arrays(path), path, task
+    )
+
+
+def series_of_arrays(arrays: dict[str, Array], path: str, task: str) -> SeriesFile:
+    """Series in arrays. NaN is missing; what is missing at the end of a series of several is not there. path: what they
+    are called"""
     values = _first(arrays, VALUES)
     if values is None and len(arrays) == 1:
         values = next(iter(arrays.values()))

@@ -22,12 +22,13 @@ from regard.recipes.series.clock import Clock, are_moments, make_clock, read_mom
 from regard.recipes.series.made_series import make_hours
 from regard.recipes.series.read_arrays import ARRAYS, holds_labels, read_array_file
 from regard.recipes.series.series import Series, SeriesFile
-from regard.recipes.series.settings import DEFAULT, SeriesDataConfig
+from regard.recipes.series.settings import DEFAULT, SeriesFileConfig
 
 TIMES = ("time", "times", "date", "datetime", "timestamp", "ds", "year", "month")
 IDS = ("series", "series_id", "unique_id", "item_id", "id")
 LABELS = ("label", "class", "target")
 OPTIONS = "choose columns with --data.time, --data.id, --data.label and --data.columns"
+OTHER = 0.1  # of a step: rows that are this much closer or farther than in training
 LARGEST = 1e30  # numbers beyond it leave float32
 
 
@@ -40,8 +41,37 @@ class Roles(NamedTuple):
     values: tuple[str, ...]
 
 
+def read_like(config: SeriesFileConfig, task: str, *, clock: Clock, channels: tuple[str, ...]) -> SeriesFile:
+    """Other series, read as those that a model was trained on: with these channels, in these steps."""
+    path = config.path
+    in_rows = task == "classify" and channels == ("value",)  # their columns have no names of their own
+    own = config.columns or (() if channels == ("value",) else channels)
+    arrays = path is not None and path.lower().endswith(ARRAYS)
+    file = read_series(config, task, known=clock, channels=() if arrays or in_rows else own)
+    if len(file.channels) != len(channels):
+        raise RegardError(
+            f"{path} has {len(file.channels)} channels ({', '.join(file.channels[:5])}), and the model was trained on "
+            f"{len(channels)}: {', '.join(channels[:5])}"
+        )
+    return replace(file, notes=(*file.notes, *_other_pace(file)))
+
+
+def _other_pace(file: SeriesFile) -> tuple[str, ...]:
+    """A note if most steps are not as long as those of the training, which are 1."""
+    apart = np.concatenate([np.diff(each.times) for each in file.series])
+    if not len(apart):
+        return ()
+    pace = float(np.median(apart))
+    if abs(pace - 1) < OTHER:
+        return ()
+    return (
+        f"rows of {file.path} are {pace:.3g} times a {file.clock.word} apart, and the model learned from steps of one "
+        f"{file.clock.word}: forecasts are for those, and may be far off",
+    )
+
+
 def read_series(
-    config: SeriesDataConfig, task: str, *, known: Clock | None = None, channels: Sequence[str] = ()
+    config: SeriesFileConfig, task: str, *, known: Clock | None = None, channels: Sequence[str] = ()
 ) -> SeriesFile:
     """The series of a file. known: the clock of a run, whose steps are used; channels: the columns that a model
     was trained on"""
@@ -61,7 +91,7 @@ def read_series(
             f"{path} is no file of series, by its name; give a table ({', '.join(TABLES)}) or arrays "
             f"({', '.join(ARRAYS)})"
         )
-    return _read_table(path, config, task, known, channels)
+    return table_of_series(read_table(path, config), config, task, known, channels)
 
 
 def holds_classes(path: str) -> bool:
@@ -73,10 +103,11 @@ def holds_classes(path: str) -> bool:
     return any(name.strip().lower() in LABELS[:2] for name in names_of(path))
 
 
-def _read_table(
-    path: str, config: SeriesDataConfig, task: str, known: Clock | None, channels: Sequence[str]
+def table_of_series(
+    table: Table, config: SeriesFileConfig, task: str, known: Clock | None, channels: Sequence[str]
 ) -> SeriesFile:
-    table = read_table(path, config)
+    """The series of a table."""
+    path = table.path
     if not len(table):
         raise RegardError(f"{path} has no rows; give one row for each step")
     roles = _choose_roles(table, config, task, channels)
@@ -114,7 +145,7 @@ def _read_table(
 # ── columns
 
 
-def _choose_roles(table: Table, config: SeriesDataConfig, task: str, channels: Sequence[str]) -> Roles:
+def _choose_roles(table: Table, config: SeriesFileConfig, task: str, channels: Sequence[str]) -> Roles:
     names = table.names
     given = [name for name in (config.time, config.id, config.label, *config.columns) if name is not None]
     for name in given:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 from torch import nn
 
 from regard.errors import RegardError
@@ -14,26 +13,36 @@ from regard.models.series_model import SeriesModel
 from regard.recipes.base import Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.evaluation import Evaluation, evaluate_finished
+from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.same_data import check_same_data
-from regard.recipes.series.defaults import KINDS, TASKS, TOGETHER, defaults, settings_class_of, split_kind
+from regard.recipes.series.defaults import (
+    KINDS,
+    TASKS,
+    TOGETHER,
+    choose_defaults,
+    data_section,
+    settings_class_of,
+    split_kind,
+)
 from regard.recipes.series.evaluation import evaluate_forecasts
 from regard.recipes.series.gaps import evaluate_gaps
 from regard.recipes.series.job import prepare_job, read_info
-from regard.recipes.series.labelled_series import batch_series, shorten
+from regard.recipes.series.labelled_series import LabelledProcessor, LabelledSeriesConfig
 from regard.recipes.series.predict import PredictOptions, predict, read_file
 from regard.recipes.series.run_reader import SeriesReader
 from regard.recipes.series.sample import SampleOptions, sample_lines
-from regard.recipes.series.series import Scale, SeriesFile
-from regard.recipes.series.settings import SeriesDataConfig, SeriesInfo
+from regard.recipes.series.series import SeriesFile
+from regard.recipes.series.settings import SeriesDataConfig, SeriesFileConfig, SeriesInfo
 from regard.recipes.series.task import FillIn, Forecast
 from regard.recipes.series.time_splits import Held
 from regard.recipes.series.windows import ForecastSource, GapSource
 from regard.recipes.settings import Settings, check_choice, read_settings
+from regard.recipes.supervised import Supervised
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
-from regard.training.tasks import Classify, Task
+from regard.training.tasks import Task
 
 
 class SeriesRecipe(Recipe):
@@ -69,6 +78,9 @@ class SeriesRecipe(Recipe):
         "model.season": "give --data.season",
     }
     predict_options = PredictOptions
+    classes = Supervised(
+        processor=LabelledProcessor, config=LabelledSeriesConfig, unit="series", speed="steps"
+    )
     generate_options = SampleOptions
 
     def __init__(self, options: PredictOptions | None = None) -> None:
@@ -89,31 +101,38 @@ class SeriesRecipe(Recipe):
         short = next(word for word, known in KINDS.items() if known == name)
         return f"{task}-{short}"
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
+    def data_section(
+        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> SeriesFileConfig:
+        return data_section(data, kind, early)
+
+    def choose_defaults(
+        self, data: SeriesFileConfig, examples: Examples | None, kind: str | None
     ) -> Settings:
-        return defaults(data, model, early)
+        return choose_defaults(data, kind)
+
+    def problem_of(self, data: SeriesFileConfig) -> Supervised | None:
+        return self.classes if isinstance(data, LabelledSeriesConfig) else None
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         return settings_class_of(config)
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
+        if isinstance(settings.data, LabelledSeriesConfig):
+            return super().prepare(settings, context)
         return prepare_job(settings, context)
 
     def describe(self, job: Job) -> str:
+        if job.processor is not None:
+            return super().describe(job)
         info = job.info
         many = None if info.series == 1 else format_count(info.series, "series")
         steps = f"{format_count(info.steps, 'steps')} of {format_count(len(info.channels), 'channels')}"
-        if info.task == "classify":
-            what = f"{len(info.labels)} classes"
-        else:
-            repeats = f", a season of {info.season}" if info.season > 1 else ""
-            what = (
-                f"{info.horizon} steps ahead"
-                if info.task == "forecast"
-                else f"gaps of up to {info.horizon} steps"
-            )
-            what = f"{what} from {info.context}{repeats}"
+        repeats = f", a season of {info.season}" if info.season > 1 else ""
+        what = f"gaps of up to {info.horizon} steps"
+        if info.task == "forecast":
+            what = f"{info.horizon} steps ahead"
+        what = f"{what} from {info.context}{repeats}"
         splits = format_splits(info.train, info.validation, info.test)
         return describe_data(info.path or "made hours", many, steps, what, splits)
 
@@ -123,8 +142,14 @@ class SeriesRecipe(Recipe):
             return f"regard look {run.quoted}"
         return f"regard predict {run.quoted} {info.path}"
 
-    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-        return predict(run, inputs, self.options)
+    def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
+        if self.problem_of_run(run) is None:
+            return predict(run, inputs, self.options)
+        if self.options.horizon is not None:
+            raise RegardError(
+                f"--horizon is for forecasts, and {run.path} was trained to classify; leave it out"
+            )
+        return super().predict(run, inputs)
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         info = read_info(run)
@@ -164,40 +189,17 @@ class SeriesRecipe(Recipe):
     def other_split(
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
+        if self.problem_of_run(run) is not None:
+            return super().other_split(run, data, context)
         info, file = read_info(run), read_file(run, data)
-        if info.task != "classify":
-            held = _all_of(file, info)
-            source = ForecastSource(
-                held, context=info.context, horizon=info.horizon, batch=32, seed=0, equal=file.equal
-            )
-            model = self.load(run)
-            assert isinstance(model, SeriesModel)
-            split = Split(
-                name=data, count=None, unit="forecasts", batches=lambda: source.forecasts("test", 1024)
-            )
-            return Forecast(model.config.quantiles, equal=file.equal), split, None
-        labels = info.labels or ()
-        known = [each for each in file.series if each.label in labels]
-        if not known:
-            raise RegardError(
-                f"{data} has no series with a label that the model knows: {', '.join(labels[:5])}"
-            )
-        notes: tuple[str, ...] = ()
-        if len(known) < len(file.series):
-            notes = (f"{len(file.series) - len(known):,} series without a known label are left out",)
-        scale = Scale(np.array(info.centre), np.array(info.scale))
-        series = [shorten(each, info.every) for each in known]
-        target = np.array([labels.index(str(each.label)) for each in known])
-
-        def batches() -> Iterator[Any]:
-            for k in range(0, len(series), 64):
-                yield batch_series(series[k : k + 64], scale, target[k : k + 64])
-
-        return (
-            Classify(),
-            Split(name=data, count=len(known), unit="series", batches=batches, notes=notes),
-            labels,
+        held = _all_of(file, info)
+        source = ForecastSource(
+            held, context=info.context, horizon=info.horizon, batch=32, seed=0, equal=file.equal
         )
+        model = self.load(run)
+        assert isinstance(model, SeriesModel)
+        split = Split(name=data, count=None, unit="forecasts", batches=lambda: source.forecasts("test", 1024))
+        return Forecast(model.config.quantiles, equal=file.equal), split, None
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         model = self.load(run)

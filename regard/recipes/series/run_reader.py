@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.reader import GONE, Control, Reader, at_path
 from regard.models.series_model import SeriesModel
-from regard.recipes.series.job import read_info
+from regard.recipes.series.job import config_of, read_info
 from regard.recipes.series.model_input import SeriesInput
 from regard.recipes.series.predict import read_file
 from regard.recipes.series.series import Series, SeriesFile
@@ -74,11 +74,12 @@ class SeriesReader(Reader):
 
     def _own(self) -> SeriesInput:
         """The run's own series, which may be gone."""
-        data = self.run.section(SeriesDataConfig, "data")
+        data = self.run.section(config_of(self.run), "data")
         try:
             file = read_file(self.run, data.path)
             if self.info.task == "classify":
                 return self._make(file, (), ())
+            assert isinstance(data, SeriesDataConfig)
             splits = split_by_time(file, data)
         except (OSError, ValueError):
             return self._make(self._drawn(), (), (GONE,))

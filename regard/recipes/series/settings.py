@@ -16,9 +16,10 @@ DEFAULT = "hours"  # the made series
 
 
 @config
-class SeriesDataConfig(TableConfig, SplitConfig):
-    """Which series, and what is asked of them. Forecasts and gaps hold out the last part of each series in time,
-    classes hold out whole series."""
+class SeriesFileConfig(TableConfig, SplitConfig):
+    """Which series, and what the columns of their table are."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path",)
 
     # a table (.csv, .tsv, .parquet, .jsonl) or arrays (.npz, .npy); None: a made series with a day and a week in it
     path: str | None = None
@@ -29,16 +30,8 @@ class SeriesDataConfig(TableConfig, SplitConfig):
     id: str | None = None
     label: str | None = None  # column of the class of each series; None: label or class
     columns: tuple[str, ...] = ()  # columns of the numbers, one for each channel; none: all others
-    horizon: Size | None = None  # steps ahead that are forecast; None: a season, or what fits
-    # steps after which the series repeats itself, for the seasonal naive forecast; None: from dates or the data
-    season: Annotated[int, Field(ge=1, le=2**14)] | None = None
-    context: Length | None = None  # steps that the model sees; None: what fits two seasons or two horizons
-    # steps back that the linear part reads; None: two seasons, or what fits
-    lags: Rare[Annotated[int, Field(ge=1, le=2**14)] | None] = None
-    # gaps: share of the known steps that are hidden in training, and asked for
-    hidden: Rare[Annotated[float, Field(gt=0, lt=1)]] = 0.2
-
-    paths: ClassVar[tuple[str, ...]] = ("path",)
+    # steps that the model sees; None: what fits two seasons or two horizons; for classes 512
+    context: Length | None = None
 
     def __post_init__(self) -> None:
         check_splits(self, "series")
@@ -47,8 +40,21 @@ class SeriesDataConfig(TableConfig, SplitConfig):
 
 
 @config
+class SeriesDataConfig(SeriesFileConfig):
+    """Series of which the last part in time is held out, to forecast it or to fill its gaps."""
+
+    horizon: Size | None = None  # steps ahead that are forecast; None: a season, or what fits
+    # steps after which the series repeats itself, for the seasonal naive forecast; None: from dates or the data
+    season: Annotated[int, Field(ge=1, le=2**14)] | None = None
+    # steps back that the linear part reads; None: two seasons, or what fits
+    lags: Rare[Annotated[int, Field(ge=1, le=2**14)] | None] = None
+    # gaps: share of the known steps that are hidden in training, and asked for
+    hidden: Rare[Annotated[float, Field(gt=0, lt=1)]] = 0.2
+
+
+@config
 class SeriesInfo:
-    """What later commands need to know of the data: `corpus` in config.json."""
+    """What later commands need to know of the data: `corpus` in config.json, but of classes (see `read_info`)."""
 
     path: str | None
     task: str

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.data.array import Array
 from regard.data.tokenizer import Tokenizer
-from regard.nn.bag import ROWS, BagOfNGrams
+from regard.nn.ngram_logistic import ROWS, BagOfNGrams
 from regard.recipes.text.labelled import LabelledCorpus
 
 STRENGTH = 10.0  # of the data against the L2 penalty: C of logistic regression

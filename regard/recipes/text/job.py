@@ -18,7 +18,7 @@ from regard.models.attentions import note_attention
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.permutation_lm import PermutationConfig
 from regard.models.token_model import TokenConfig
-from regard.nn.gate import ALONE
+from regard.nn.ngram_logistic import ALONE
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import Corpus, TextConfig, encode_corpus, prepare

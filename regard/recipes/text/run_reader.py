@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.look.model_input import Tokens
-from regard.nn.gate import Gate
+from regard.nn.ngram_logistic import Gate
 from regard.recipes.text.defaults import has_bag, is_classifier, is_permutation
 from regard.recipes.text.embed import lines_of
 from regard.recipes.text.given_text import is_given_file

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.data.array import Array
 from regard.data.tokenizer import Tokenizer
-from regard.nn.bag import LONGEST_SPELLING, ROWS
+from regard.nn.ngram_logistic import LONGEST_SPELLING, ROWS
 
 SHORTEST, LONGEST = 2, 5  # characters of an n-gram
 

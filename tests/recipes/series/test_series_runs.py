@@ -29,6 +29,9 @@ SMALL = {
 }
 
 
+CLASSES = {name: value for name, value in SMALL.items() if name != "data.horizon"}
+
+
 class Killed(BaseException):
     """As a signal that nobody catches."""
 
@@ -149,24 +152,15 @@ def test_several_series_and_kinds_of_model(folder):
 
 def test_classes_are_told_apart_and_held_out_by_series(folder):
     path = save_gestures(folder / "gestures.npz")
-    made = train(
-        folder / "classes",
-        path,
-        steps=60,
-        options={"data.test": 0.25, "train.lr": 5e-3, "train.save_every": 100, "train.evaluate_every": 20},
-    )
+    options = {"data.test": 0.25, "train.steps": 60, "train.lr": 5e-3, "train.save_every": 100}
+    how = {"data": path, "observers": [], "report": False}
+    made = regard.train("series", out=folder / "classes", options=CLASSES | options, **how)
     found = regard.evaluate(made.path)
     assert found.unit == "series" and found.count == 10 and found.measures["accuracy"] >= 0.9
     predictions = regard.predict(made.path, path)
     assert len(predictions) == 40 and sum(bool(each.right) for each in predictions) >= 36
-    folds = regard.train(
-        "series",
-        data=path,
-        out=folder / "folds",
-        options=SMALL | {"data.folds": 2, "train.steps": 2},
-        observers=[],
-        report=False,
-    )
+    options = CLASSES | {"data.folds": 2, "train.steps": 2}
+    folds = regard.train("series", out=folder / "folds", options=options, **how)
     assert len(folds.runs) == 2
     series = shown(made)["series"]
     assert series["task"] == "classify" and series["effects"]["shape"] == [20]
@@ -200,13 +194,30 @@ def test_gaps_are_filled_where_values_are_missing(folder):
         ({"model": "rnn"}, "transformer"),
         ({"options": {"data.horizon": 500}}, "120 steps"),
         ({"options": {"data.columns": ["bought"]}}, "bought"),
-        ({"task": "classify"}, "label"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(folder, months, how, words):
     with pytest.raises(RegardError, match=words) as raised:
         train(folder / "never", months, **how)
     assert "\n" not in str(raised.value) and not (folder / "never").exists()
+
+
+def test_series_without_labels_have_no_classes(folder, months):
+    for data, words in ((months, "months.csv has no labels.*--data.label"), (None, "made series.*no labels")):
+        with pytest.raises(RegardError, match=words):
+            regard.train("series", data=data, task="classify", out=folder / "never", options=CLASSES)
+
+
+def test_arrays_in_memory_are_read_as_those_of_a_file(folder):
+    path = save_gestures(folder / "gestures.npz")
+    arrays = dict(np.load(path))
+    how = {"options": CLASSES | {"train.steps": 2}, "observers": [], "report": False}
+    runs = [
+        regard.train("series", data=data, out=folder / name, **how)
+        for name, data in (("file", path), ("memory", (arrays["values"], arrays["labels"])))
+    ]
+    ours, theirs = ([event.get("loss") for event in run.metrics()] for run in runs)
+    assert ours == theirs
 
 
 def test_the_laws_of_a_run_are_measured(run):

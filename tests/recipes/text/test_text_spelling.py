@@ -14,8 +14,7 @@ from regard.data import tokenizer as tokenizers
 from regard.data.characters import Bytes
 from regard.data.learn_tokenizer import learn
 from regard.data.words import Words
-from regard.nn.bag import ROWS, BagOfNGrams
-from regard.nn.gate import ALONE
+from regard.nn.ngram_logistic import ALONE, ROWS, BagOfNGrams
 from regard.recipes.request import TrainRequest
 from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity
 from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
