@@ -7,7 +7,7 @@ from regard.recipes.graphs.view import GraphView
 from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView
 from regard.recipes.processors import ForeignModel
-from regard.recipes.sets.view import PointsView
+from regard.recipes.sets.views.points import PointsView
 from regard.recipes.text.reader import TextReader
 from regard.recipes.text.view import NextTokenView
 

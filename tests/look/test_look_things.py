@@ -19,9 +19,9 @@ from regard.models.point_net import PointNet
 from regard.models.set_transformer import SetTransformer, SetTransformerConfig
 from regard.recipes.graphs.layout import around, laid_out
 from regard.recipes.graphs.view import graph
-from regard.recipes.sets import view as view_of_points
-from regard.recipes.sets.max_pool import enough, maxima
-from regard.recipes.sets.view import place_points
+from regard.recipes.sets.views import points as view_of_points
+from regard.recipes.sets.views.max_pool import enough, maxima
+from regard.recipes.sets.views.points import place_points
 from tests.look.scenes import gather, html_page, reader_for, still
 
 

@@ -13,7 +13,7 @@ from regard.models.mlp import MLP
 from regard.models.point_net import PointNet
 from regard.models.set_transformer import SetTransformer
 from regard.recipes.graphs.reader import GraphReader
-from regard.recipes.sets.reader import SetExample, SetReader
+from regard.recipes.sets.foreign_reader import SetReader
 from regard.symmetry.roles import Roles, Stream
 from regard.targets.open import open_target
 from tests.look.scenes import reader_for
@@ -100,14 +100,6 @@ def test_files(reader, tmp_path):
     given = reader.read(written(tmp_path / "d.csv", b"height, y ,x\n1,2,3\n4,5,6\n"))
     assert given.columns == ("height", "y", "x") and given.inputs["x"].tolist() == [rows.tolist()]
     assert reader.read(b"1,2,3\n4,5,6\n").columns == ("x", "y", "z")
-    shown = SetExample(rows * 3, "mine", "cat", "It is mine.")
-    how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: shown}
-    mine = SetReader(ROLES, THREE, columns=("a", "b", "c"), classes=["cat", "dog"], **how)
-    given = mine.read(written(tmp_path / "e.own", b""))
-    assert given.inputs["x"][0, 0].tolist() == [1, 3, 5] and given.rows[0].tolist() == [2, 4, 6]
-    assert given.columns == ("a", "b", "c") and mine.read().rows[0].tolist() == [3, 6, 9]
-    assert given.answers == "classes" and given.called(1) == "dog" and given.name is given.truth is None
-    assert (mine.read().name, mine.read().truth, mine.read().notes) == ("mine", "cat", ("It is mine.",))
 
 
 @pytest.mark.parametrize(

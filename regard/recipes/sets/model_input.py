@@ -18,7 +18,7 @@ from regard.look.model_input import (
     some_orders,
 )
 from regard.look.recording.entry import Entry
-from regard.recipes.sets.attention_roles import names_of_few
+from regard.recipes.sets.views.attention_roles import names_of_few
 
 TAKEN_OUT = "The points are taken out, and the set is that much smaller."
 REORDERED = (

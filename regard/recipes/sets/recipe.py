@@ -15,10 +15,9 @@ from regard.recipes.processors import ForeignModel
 from regard.recipes.sets.cluster import Cluster, ClusterProcessor
 from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.defaults import KINDS, choose_defaults, data_section
-from regard.recipes.sets.foreign_reader import foreign_reader
+from regard.recipes.sets.foreign_reader import FILE, foreign_reader
 from regard.recipes.sets.processor import SetsProcessor
-from regard.recipes.sets.reader import FILE
-from regard.recipes.sets.view import PointsView
+from regard.recipes.sets.views.points import PointsView
 from regard.recipes.settings import Settings
 from regard.recipes.supervised import Supervised
 from regard.runs.run import Run

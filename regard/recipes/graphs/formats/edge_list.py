@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ Missing = Literal["refuse", "fill"]
 WAYS = "fill them in, or use --data.missing fill (the median of the column)"
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")
+TOLD = 5  # columns that a note names
+MOST_SPACE = 1000  # bytes of an empty table
 SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation", "test": "test", "": None}
 
 
@@ -44,7 +47,7 @@ class GraphTables(TableConfig):
 
 def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables) -> Parts:
     """A graph of a table of edges, and one of nodes or arrays of them."""
-    if not Path(path).read_bytes().strip():
+    if _is_empty(path):
         return one(path, np.zeros((2, 0), dtype=np.int64), 0)
     table = _read_with_header(path, config)
     if nodes is None:
@@ -53,6 +56,12 @@ def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables
         none = {"edges": np.zeros((2, 0), dtype=np.int64)}
         return join_tables(table, parts_of_arrays(none | files.read_arrays(nodes), nodes), label, config)
     return join_tables(table, read_table(nodes, config, least=2), label, config)
+
+
+def _is_empty(path: str) -> bool:
+    """A graph may have no edges."""
+    with files.open_regular(path) as file:
+        return not file.read(MOST_SPACE + 1).strip() and os.path.getsize(path) <= MOST_SPACE
 
 
 def join_tables(table: Table, nodes: Table | Parts | None, label: str, config: GraphTables) -> Parts:
@@ -108,16 +117,21 @@ def choose_features(
     table: Table, taken: Iterable[str], config: GraphTables, what: str
 ) -> tuple[list[str], tuple[str, ...]]:
     """The columns that are features: those that are asked for, or all columns of numbers; the others are named in a note."""
-    free = [name for name in table.names if name not in set(taken)]
+    gone = set(taken)
+    free = [name for name in table.names if name not in gone]
     asked = config.chosen()
     if asked is not None:
         return [name for name in asked if name in free], ()
-    chosen = [name for name in free if not table.problem(name) or table.kinds[name].spoiled]
-    others = [f"{name}, which {table.problem(name)}" for name in free if name not in chosen]
-    if not others:
+    left = {
+        name: problem for name in free if (problem := table.problem(name)) and not table.kinds[name].spoiled
+    }
+    chosen = [name for name in free if name not in left]
+    if not left:
         return chosen, ()
+    others = "; ".join(f"{name}, which {left[name]}" for name in list(left)[:TOLD])
+    more = f"; and {len(left) - TOLD:,} more" if len(left) > TOLD else ""
     return chosen, (
-        f"left out of the {what}: {'; '.join(others)}; features are numbers, such as a column of 0 and 1 for each kind",
+        f"left out of the {what}: {others}{more}; features are numbers, such as a column of 0 and 1 for each kind",
     )
 
 

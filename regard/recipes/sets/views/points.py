@@ -19,10 +19,10 @@ from regard.look.view import View, web_files
 from regard.look.views.contribution import evidence_terms, left_out, seconds, why_not
 from regard.look.views.embeddings import principal
 from regard.models.additive import Additive
-from regard.recipes.sets.attention_roles import Role, role_of
-from regard.recipes.sets.max_pool import Maximum, enough, maxima
 from regard.recipes.sets.model_input import OfPoints, SetInput
-from regard.recipes.sets.still import draw_points
+from regard.recipes.sets.views.attention_roles import Role, role_of
+from regard.recipes.sets.views.max_pool import Maximum, enough, maxima
+from regard.recipes.sets.views.still import draw_points
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
@@ -44,7 +44,7 @@ class PointsView(View):
     """The set as points in space."""
 
     name, order, stands_alone = "points", 10, True
-    files = web_files(Path(__file__).parent, "33-rows.js", "33-sources.js", "34-points.js", "points.css")
+    files = web_files(Path(__file__).parents[1], "33-rows.js", "33-sources.js", "34-points.js", "points.css")
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, SetInput)
