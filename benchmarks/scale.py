@@ -38,12 +38,28 @@ SMALL = ["text", "--model.dim", "64", "--model.depth", "2", "--data.context", "6
 MIDDLE = ["text", "--model.dim", "384", "--model.depth", "6", "--model.heads", "6", "--data.context", "256"]
 LARGE = ["text", "--model.dim", "768", "--model.depth", "12", "--model.heads", "12", "--data.context", "64"]
 LARGE += ["--data.tokens", "bpe", "--data.vocabulary", "32768", "--model.ngrams", "1", "--train.batch", "2"]
-KINDS = {
-    "text": [*SMALL, "--model.dropout", "0.1"],
-    "images": ["images", "--train.batch", "32"],
+STILL = [f"--data.augment.{name}=0" for name in ("crop", "turn", "zoom")]
+KINDS = {  # without dropout, augmentation and batch norm
+    "text": [*SMALL, "--model.dropout", "0"],
+    "images": [
+        "images",
+        "--model",
+        "vit",
+        "--model.dim",
+        "64",
+        "--model.depth",
+        "2",
+        "--train.batch",
+        "32",
+        *STILL,
+    ],
     "sets": ["sets", "--train.batch", "32"],
-    "graphs": ["graphs", "--train.batch", "32"],
+    "graphs": ["graphs", "--train.batch", "32", "--model.dropout", "0", "--model.norm", "layernorm"],
 }
+CHANCE = {
+    "text": [*SMALL, "--model.dropout", "0.2"],
+    "images": ["images", "--train.batch", "32"],
+}  # with them
 
 
 def start(folder: Path, out: str, options: list[str], threads: int = 1) -> subprocess.Popen[str]:
@@ -93,6 +109,24 @@ def losses(kind: str, folder: Path) -> dict[str, Any]:
         several = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
         exact = [train_in_float64(folder, f"exact{len(more)}", more, options) for more in ([], several)]
         found["2 processes, float64"] = compare_losses(*exact)
+    return found
+
+
+def chance(folder: Path) -> dict[str, Any]:
+    """The validation losses of three seeds after 150 steps with dropout (text), or augmentation and batch norm
+    (images), by 1 and by 2 processes; and how far apart their means are, in standard errors."""
+    found: dict[str, Any] = {}
+    for kind, options in CHANCE.items():
+        row: dict[str, Any] = {}
+        for name, more in (("1 process", []), ("2 processes", two())):
+            row[name] = []
+            for seed in range(3):
+                words = [*options, *FLOAT32, *more, "--train.steps", "150", "--train.evaluate_every", "150"]
+                events = train(folder, f"{kind}{len(more)}-{seed}", [*words, "--train.seed", str(seed)])
+                row[name] += [each["loss"] for each in events if each["event"] == "validation"]
+        spread = sum(statistics.variance(losses) / 3 for losses in row.values()) ** 0.5
+        apart = abs(statistics.mean(row["1 process"]) - statistics.mean(row["2 processes"]))
+        found[kind] = row | {"standard errors": apart / spread}
     return found
 
 
@@ -375,6 +409,7 @@ def parameters(run: Path) -> int:
 
 ROWS: dict[str, Callable[[Path], dict[str, Any]]] = {
     **{f"losses-{kind}": (lambda folder, kind=kind: losses(kind, folder)) for kind in KINDS},
+    "chance": chance,
     "speed-ddp": lambda folder: speed("ddp", folder),
     "speed-fsdp": lambda folder: speed("fsdp", folder),
     "memory": memory,

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -120,9 +121,9 @@ class DistributedStepper(Stepper):
         total = sum(sums[1:], sums[0])
         if count > 1:
             torch._foreach_mul_(
-                self.optimiser.gradients(), (_above_zero(sums[0][1]) / _above_zero(total[1])).float()
+                self.optimiser.gradients(), (sums[0][1].clamp(min=1) / total[1].clamp(min=1)).float()
             )
-        return (total[0] / _above_zero(total[1])).float(), size
+        return (total[0] / total[1].clamp(min=1)).float(), size
 
     def _backward(self, mine: Slice, before: list[Tensor]) -> Tensor:
         """Gradients of Σ loss·weight over all ranks, divided by the weight of the first batch."""
@@ -135,7 +136,7 @@ class DistributedStepper(Stepper):
         weight = torch.as_tensor(weight, device=loss.device) * float(mine.counts)
         found = self.ranks.sum(torch.stack((loss.detach().double() * weight, weight.double())))
         first = before[0] if before else found
-        scale = self.ranks.world / _above_zero(first[1])  # DistributedDataParallel takes the mean
+        scale = self.ranks.world / first[1].clamp(min=1)  # DistributedDataParallel takes the mean
         whole = loss if balance is None else loss + balance
         with self.ranks.noticing():
             (whole * (weight * scale).to(loss.device, loss.dtype)).backward()
@@ -233,8 +234,9 @@ def average_tables(tables: Sequence[Tensor], ranks: Ranks) -> None:
         if int(each.sum()) > FEW * len(table):
             ranks.sum(table.grad).div_(ranks.world)
             continue
-        places = ranks.stack(_lengthened(mine, int(each.max())))
-        values = ranks.stack(_lengthened(table.grad[mine] / ranks.world, int(each.max())))
+        more = int(each.max()) - len(mine)
+        places = ranks.stack(F.pad(mine, (0, more)))
+        values = ranks.stack(F.pad(table.grad[mine] / ranks.world, (0, 0, 0, more)))
         table.grad[mine] = 0
         for where, part, count in zip(places, values, each.tolist(), strict=True):
             table.grad.index_add_(0, where[:count], part[:count])
@@ -245,12 +247,6 @@ def _changed_rows(table: Tensor) -> Tensor:
     if table.grad is None:
         return torch.empty(0, dtype=torch.long)
     return ((table.grad.amax(1) != 0) | (table.grad.amin(1) != 0)).nonzero()[:, 0]
-
-
-def _lengthened(x: Tensor, length: int) -> Tensor:
-    longer = x.new_zeros(length, *x.shape[1:])
-    longer[: len(x)] = x
-    return longer
 
 
 # ── FSDP2
@@ -401,7 +397,3 @@ def choose_stepper(own: Any, recipe: str, ranks: Ranks) -> Callable[..., Stepper
         return (ShardedStepper if sharded else DistributedStepper)(model, task, source, config, ranks)
 
     return make
-
-
-def _above_zero(count: Tensor) -> Tensor:
-    return torch.where(count > 0, count, torch.ones_like(count))

@@ -211,15 +211,14 @@ class Ranks:
         except ProcessLookupError:
             return True
         except OSError:
-            return False
+            pass
         return False
 
     def _where(self, rank: int) -> str:
         try:
-            found = self.store.get(f"where/{rank}").decode() if self._has(f"where/{rank}") else ""
+            return f" ({self.store.get(f'where/{rank}').decode()})" if self._has(f"where/{rank}") else ""
         except RuntimeError:
             return ""
-        return f" ({found})" if found else ""
 
     def say_error(self, message: str) -> bool:
         """Leave an error for the others to read; returns whether it has to be printed: the same error of all
@@ -266,10 +265,11 @@ def telling_errors() -> Iterator[None]:
     except RankError:
         raise
     except BaseException as error:
-        ranks = current_ranks()
-        if ranks.world == 1:
+        ranks, message = current_ranks(), " ".join(str(error).split()) or type(error).__name__
+        if ranks.world == 1:  # they have not met: each machine tells it once
+            if started_by_torchrun() and (restarts() or _from_environment("LOCAL_RANK") != "0"):
+                raise RankError(message) from error
             raise
-        message = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, Exception) and not isinstance(error, LostRank):
             ranks.shared.set("told", "1")  # to start again would not help
         if not ranks.say_error(message):

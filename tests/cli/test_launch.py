@@ -94,6 +94,13 @@ def test_a_killed_process_is_started_again_to_the_same_bits(said, folder):
     assert weights[0] == weights[1]
 
 
+def test_an_error_before_they_meet_is_told_once(folder):
+    process = start(folder, ["train", "text", "--data", "none.txt", "--train.processes", "2"])
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert error.count("none.txt") == 1 and "Traceback" not in error
+
+
 def test_resuming_asks_for_the_processes_of_the_start(said, folder):
     run = str(folder / "whole")
     assert wanted_processes([], resume=True, out=run, recipe="text") == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,6 @@ WAYS = "fill them in, or use --data.missing fill (the median of the column)"
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")
 TOLD = 5  # columns that a note names
-MOST_SPACE = 1000  # bytes of an empty table
 SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation", "test": "test", "": None}
 
 
@@ -47,7 +45,9 @@ class GraphTables(TableConfig):
 
 def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables) -> Parts:
     """A graph of a table of edges, and one of nodes or arrays of them."""
-    if _is_empty(path):
+    with files.open_regular(path) as file:
+        blank = not file.read(1 << 16).strip()
+    if blank:
         return one(path, np.zeros((2, 0), dtype=np.int64), 0)
     table = _read_with_header(path, config)
     if nodes is None:
@@ -56,12 +56,6 @@ def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables
         none = {"edges": np.zeros((2, 0), dtype=np.int64)}
         return join_tables(table, parts_of_arrays(none | files.read_arrays(nodes), nodes), label, config)
     return join_tables(table, read_table(nodes, config, least=2), label, config)
-
-
-def _is_empty(path: str) -> bool:
-    """A graph may have no edges."""
-    with files.open_regular(path) as file:
-        return not file.read(MOST_SPACE + 1).strip() and os.path.getsize(path) <= MOST_SPACE
 
 
 def join_tables(table: Table, nodes: Table | Parts | None, label: str, config: GraphTables) -> Parts:
