@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.missing import is_missing
 from regard.data.splits import NOWHERE
 from regard.data.splits import SPLITS as NUMBERS
+from regard.data.tables import is_missing
 from regard.errors import RegardError, nearest
 from regard.recipes.example import Examples
 from regard.recipes.graphs.config import GraphsConfig
