@@ -4,7 +4,7 @@ is fitted on the train split."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
         unit=problem.speed or f"{examples.part}s",
         examples=unit,
         labels=None if target is None else target.labels,
-        number=None if target is None else target.number,
+        number=target.numbers[0] if _is_alone(target, by) and len(target.numbers) == 1 else None,
         keep=processor.save,
         fill=lambda model: processor.set_buffers(model, encodings, train),
         notes=told,
@@ -174,10 +174,15 @@ def _choose_splits(
                 f"give more, or use --data.validation 0"
             )
     found = np.where(known, found, NOWHERE).astype(np.uint8)
-    if strata is not None and target is not None and target.each is None and not drawn:
+    if strata is not None and _is_alone(target, by) and not drawn:
         notes = note_missing(found, strata, target.classes, singular(unit))
         notes += _note_alone(strata[known], target.classes, singular(unit))
     return found, notes
+
+
+def _is_alone(target: Target | None, by: str) -> TypeGuard[Target]:
+    """Is everything that has a target in a split by itself, and not with an example that it is a part of?"""
+    return target is not None and (target.each is None or by != "examples")
 
 
 def _note_alone(codes: Array, classes: Sequence[str], unit: str) -> tuple[str, ...]:

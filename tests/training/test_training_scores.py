@@ -1,14 +1,11 @@
 """The numbers of single examples add up to the measures of the whole split, for every task."""
 
-import math
-
 import pytest
 import torch
 from torch import nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.data.slices import refuse_slice
-from regard.recipes.graphs.task import RegressKnown
 from regard.recipes.images.config import ImagesConfig
 from regard.recipes.images.processor import ImagesFitted, ImagesProcessor
 from regard.recipes.sets.cluster import Mixture
@@ -39,7 +36,6 @@ def classes(*shape, of=4, seed=1):
 
 REAL = torch.tensor([[True, True, True], [True, False, False]])
 SOME = torch.tensor([1, IGNORE, 2, 0, IGNORE])
-UNKNOWN = torch.tensor([0.5, math.nan, -1.0, 2.0, math.nan])
 TOKENS = classes(2, 3, of=5)
 BYTES = ImagesFitted(size=2, channels=1, fit="crop", mean=(0.0,), deviation=(1.0,))
 GRAPH = {"edges": torch.zeros(2, 0, dtype=torch.long)}
@@ -77,12 +73,6 @@ CASES = {
         numbers(2, 3, 2),
         Batch({"tokens": numbers(2, 3, 4), "real": REAL}, numbers(2, 3, 2, seed=3)),
         2,
-    ),
-    "known numbers": (
-        RegressKnown((2.0,)),
-        numbers(5),
-        Batch({"x": numbers(5, 3), **GRAPH}, UNKNOWN, cut=refuse_slice),
-        3,
     ),
     "images": (
         SupervisedTask(ImagesProcessor(ImagesConfig(), BYTES, Target(classes=tuple("abcd")))),
