@@ -32,6 +32,7 @@ from regard.api.export import export_run
 from regard.api.generate import load_to_write
 from regard.generation.native.model import open_native
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.experts import PlainMLP
 from regard.pretrained.gguf_file import GGUFFile
 from regard.targets.imported import open_run
 
@@ -43,7 +44,7 @@ GPT2 = DecoderConfig(
     heads=12,
     position="learned",
     norm="layernorm",
-    mlp="gelu_tanh",
+    mlp=PlainMLP(activation="gelu_tanh"),
     qk_norm=False,
     offset=True,
     tied=True,

@@ -24,6 +24,7 @@ from torch import nn
 
 import regard
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.experts import ExpertsMLP, PlainMLP
 from regard.nn.mlp import MLP
 from regard.nn.moe import Experts, count_active
 
@@ -34,9 +35,9 @@ TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 CONTESTS: dict[str, dict[str, Any]] = {
     "dense": {},
     "experts, 2 of 8": {"model.mlp": "experts"},
-    "experts, 1 of 8": {"model.mlp": "experts", "model.chosen": 1},
-    "experts, 2 of 8, no balance": {"model.mlp": "experts", "model.balance": 0.0},
-    "dense, 4 × as wide": {"model.hidden": 16 * 128},
+    "experts, 1 of 8": {"model.mlp": "experts", "model.mlp.chosen": 1},
+    "experts, 2 of 8, no balance": {"model.mlp": "experts", "model.mlp.balance": 0.0},
+    "dense, 4 × as wide": {"model.mlp.hidden": 16 * 128},
 }
 # small enough for minutes of one core; runs of tokens would hide what the blocks learn
 SMALL: dict[str, Any] = {
@@ -60,10 +61,10 @@ def forward_and_back(layer: nn.Module, x: torch.Tensor, gradient: torch.Tensor) 
     return run
 
 
-def step_of(mlp: str) -> Callable[[], None]:
+def step_of(mlp: PlainMLP | ExpertsMLP) -> Callable[[], None]:
     """A training step of a decoder without its optimiser, in bfloat16 where the processor has it."""
     torch.manual_seed(0)
-    model = Decoder(DecoderConfig(vocab=256, context=256, dim=256, depth=4, heads=4, mlp=mlp))  # type: ignore[arg-type]
+    model = Decoder(DecoderConfig(vocab=256, context=256, dim=256, depth=4, heads=4, mlp=mlp))
     tokens = torch.randint(256, (8, 256))
 
     def run() -> None:
@@ -88,7 +89,7 @@ def measure_speed(seconds: float) -> None:
             }
             found = take_turns(work, seconds=seconds)
             rows.append([f"layer of {width}, {name}", *_speeds(found, TOKENS)])
-    found = take_turns({"d": step_of("relu2"), "e": step_of("experts")}, seconds=2 * seconds)
+    found = take_turns({"d": step_of(PlainMLP()), "e": step_of(ExpertsMLP())}, seconds=2 * seconds)
     rows.append(["decoder of 256 × 4, bfloat16", *_speeds(found, 8 * 256)])
     text = table(["what", "dense, tokens/s", "experts, tokens/s", "experts / dense"], rows)
     print(text)

@@ -31,6 +31,7 @@ from positions import Stretch, loss
 
 from regard.api import train
 from regard.files import write_json
+from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, prepare
 from regard.training.tasks import NextToken
@@ -86,7 +87,7 @@ def judge(kind: str, model: Decoder, text: Stretch, way: str, length: int) -> fl
         return loss(model, text.rows(length, asked=COUNTED))
     if way == "full":
         return loss(model, text.rows(length))
-    near = Decoder(replace(model.config, window=TRAINED)).eval()
+    near = Decoder(replace(model.config, attention=WindowAttention(width=TRAINED))).eval()
     near.load_state_dict(model.state_dict())
     return loss(near, text.rows(length))
 

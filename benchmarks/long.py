@@ -194,7 +194,7 @@ def measure_one(name: str, n: int, causal: bool, passes: str, threads: int) -> d
 
 MODELS: dict[str, dict[str, Any]] = {
     "full": {},
-    "window": {"attention": "window", "window": 256},
+    "window": {"attention": "window", "attention.width": 256},
     "bigbird": {"attention": "bigbird"},
     "performer": {"attention": "performer"},
     "lsh": {"attention": "lsh"},

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.experts import PlainMLP
 from regard.recipes.text.dataset import Corpus, TextConfig, prepare
 
 HERE = Path(__file__).parent
@@ -93,9 +94,9 @@ def decoder(setting: Setting, vocab: int) -> Decoder:
         dim=WIDTH,
         heads=HEADS,
         depth=setting.depth,
-        placement=setting.placement,  # type: ignore[arg-type]
+        placement=setting.placement,
         norm="layernorm",
-        mlp="gelu",
+        mlp=PlainMLP(activation="gelu"),
         offset=True,
         embedding_norm=True,
         qk_norm=False,

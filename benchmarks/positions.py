@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from regard.api import train
 from regard.data.batch import IGNORE, Batch
+from regard.models.attentions import FullAttention, WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, prepare
@@ -62,7 +63,14 @@ NO_PLACE = f"no place beyond {TRAINED}"
 
 def decoder(kind: str, vocab: int, context: int = TRAINED, window: int | None = None) -> Decoder:
     return Decoder(
-        DecoderConfig(vocab=vocab, context=context, depth=DEPTH, window=window, **SIZES, **KINDS[kind])
+        DecoderConfig(
+            vocab=vocab,
+            context=context,
+            depth=DEPTH,
+            attention=FullAttention() if window is None else WindowAttention(width=window),
+            **SIZES,
+            **KINDS[kind],
+        )
     )
 
 

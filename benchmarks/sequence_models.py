@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.experts import PlainMLP
 from regard.models.recurrent import GRU, LSTM, GRUConfig, LSTMConfig
 from regard.models.recurrent_seq2seq import LSTMSeq2Seq, LSTMSeq2SeqConfig
 
@@ -73,7 +74,13 @@ def pairs(dim: int) -> dict[str, tuple[nn.Module, nn.Module]]:
     """(ours, torch.nn's) by name."""
     size = {"vocab": VOCAB, "dim": dim, "dropout": 0.0, "tied": False}
     heads = max(1, dim // 64)
-    plain = {"position": "none", "norm": "layernorm", "placement": "post", "mlp": "relu", "qk_norm": False}
+    plain = {
+        "position": "none",
+        "norm": "layernorm",
+        "placement": "post",
+        "mlp": PlainMLP(activation="relu"),
+        "qk_norm": False,
+    }
     transformer = EncoderDecoderConfig(**size, depth=3, heads=heads, offset=True, **plain)
     torch_transformer = TorchTransformer(dim, heads)
     torch_seq2seq = TorchSeq2Seq(dim)

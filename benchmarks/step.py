@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.experts import PlainMLP
 
 HERE = Path(__file__).parent
 VOCAB, CONTEXT, DIM, DEPTH, HEADS, BATCH = 65, 256, 384, 6, 6, 8
@@ -30,13 +31,13 @@ SIZES = {"vocab": VOCAB, "context": CONTEXT, "dim": DIM, "depth": DEPTH, "heads"
 AS_GPT2 = {
     "position": "learned",
     "norm": "layernorm",
-    "mlp": "gelu",
+    "mlp": PlainMLP(activation="gelu"),
     "offset": True,
     "qk_norm": False,
     "tied": True,
 }
-AS_TORCH = AS_GPT2 | {"mlp": "relu", "tied": False}
-AS_LLAMA = {"mlp": "swiglu", "qk_norm": False}
+AS_TORCH = AS_GPT2 | {"mlp": PlainMLP(activation="relu"), "tied": False}
+AS_LLAMA = {"mlp": PlainMLP(activation="swiglu"), "qk_norm": False}
 LIKE = {  # who computes the same
     "regard as torch.nn": "torch.nn.TransformerEncoder",
     "regard as GPT-2": "Hugging Face GPT-2",

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from regard.generation.batch_readers import generate_targets
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.experts import PlainMLP
 from regard.recipes.translation.search import batches_by_length
 
 RESULTS = Path(__file__).parent / "results.md"
@@ -69,7 +70,7 @@ def copy_marian(theirs: Any) -> EncoderDecoder:
             position="learned",
             norm="layernorm",
             placement="post",
-            mlp="relu",
+            mlp=PlainMLP(activation="relu"),
             qk_norm=False,
             offset=True,
             embedding_scale=True,

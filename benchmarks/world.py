@@ -22,7 +22,7 @@ import torch
 from alternate import keep, table, take_turns
 
 import regard
-from regard.models.recurrent_world import GRUWorld, GRUWorldConfig
+from regard.models.recurrent import GRUWorld, GRUWorldConfig
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.models.world_model import WorldModel
 from regard.recipes.world.evaluation import HORIZONS, RIVALS, horizon_errors

@@ -41,7 +41,7 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 # The bounds are far above what anybody trains, and below what hangs, overflows or fills the memory by itself: a number
-# that is too large is refused before anything is made of it. (What is too much together, models/memory.py refuses.)
+# that is too large is refused before anything is made of it. (What is too much together, models/memory_estimate.py refuses.)
 Positive = Annotated[int, Field(ge=1, le=10**12)]  # steps, and whatever is only counted
 Natural = Annotated[int, Field(ge=0, le=10**12)]
 Vocab = Annotated[int, Field(ge=1, le=2**24)]
@@ -103,12 +103,18 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def from_dict(cls: type[C], data: Any) -> C:
     """The config of class cls that `to_dict` made the data from."""
-    return from_json(cls, json.dumps(data, default=_as_json))
+    try:
+        text = json.dumps(data, default=_as_json, allow_nan=False)
+    except ValueError as error:
+        if isinstance(error, RegardError):
+            raise
+        raise RegardError(f"a number of {cls.__name__} is not finite, and JSON has no such number") from error
+    return from_json(cls, text)
 
 
 def to_json(config: Any) -> str:
     """A config as readable JSON text, one key a line."""
-    return json.dumps(to_dict(config), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(to_dict(config), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def from_json(cls: type[C], text: str | bytes) -> C:
@@ -283,6 +289,11 @@ def kind_of(cls: Any) -> str | None:
     """The word by which a member of a union of configs is chosen; None: it has none."""
     field = getattr(cls, "__dataclass_fields__", {}).get("kind")
     return None if field is None else str(field.default)
+
+
+def kinds_of(hint: Any) -> dict[str, Any]:
+    """The members of a union of configs, by the word that chooses each."""
+    return {kind: each for each in union_members(hint) if (kind := kind_of(each)) is not None}
 
 
 def hints_of(cls: Any) -> dict[str, Any]:

@@ -461,7 +461,7 @@ _CATEGORIES: dict[str, Category] = {
                     "shifts",
                 ),
                 "gruworld": (
-                    "recurrent_world:GRUWorld",
+                    "recurrent:GRUWorld",
                     "world model: what comes after an action, from one gated state",
                     "shifts",
                 ),
@@ -471,17 +471,17 @@ _CATEGORIES: dict[str, Category] = {
                     "shifts",
                 ),
                 "lstmseries": (
-                    "recurrent_series:LSTMSeries",
+                    "recurrent:LSTMSeries",
                     "series of numbers, read by an LSTM",
                     "shifts",
                 ),
                 "gruseries": (
-                    "recurrent_series:GRUSeries",
+                    "recurrent:GRUSeries",
                     "series of numbers, read by gated recurrent units",
                     "shifts",
                 ),
                 "convseries": (
-                    "conv_series:ConvSeries",
+                    "conv:ConvSeries",
                     "series of numbers, read by gated convolutions",
                     "shifts",
                 ),

@@ -22,7 +22,7 @@ from regard import machine, registry
 from regard.cli import main, memory
 from regard.cli.options import read_settings
 from regard.errors import RegardError
-from regard.models.memory import TO_TRAIN, build_within_memory, check_fits, measure
+from regard.models.memory_estimate import TO_TRAIN, build_within_memory, check_fits, measure
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.info import Scaling
 from regard.recipes.images.dataset import ImagesInfo
@@ -246,7 +246,7 @@ def test_a_model_that_does_not_fit_is_not_built(name, monkeypatch):
     cls = registry.find("models", name)
     config = cls.tiny()[0].config
     size = measure(lambda: cls(config))
-    monkeypatch.setattr("regard.models.memory.memory_of_machine", lambda: 4 * size - 1)
+    monkeypatch.setattr("regard.models.memory_estimate.memory_of_machine", lambda: 4 * size - 1)
     built = []
     monkeypatch.setattr(cls, "eval", lambda self: built.append(self))
     assert isinstance(build_within_memory(cls, config), torch.nn.Module)
@@ -266,7 +266,7 @@ def test_the_option_that_is_named_is_the_one_that_was_raised():
 
 
 def test_too_many_modules_are_not_counted_to_the_end(monkeypatch):
-    monkeypatch.setattr("regard.models.memory.MOST_MODULES", 500)
+    monkeypatch.setattr("regard.models.memory_estimate.MOST_MODULES", 500)
 
     class Endless(torch.nn.Module):
         def __init__(self):

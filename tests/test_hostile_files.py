@@ -25,11 +25,10 @@ import pytest
 from regard import files, machine
 from regard.data import image_files, tokenizer
 from regard.data.batch import generator
-from regard.data.columns import read_columns
 from regard.data.image_arrays import read_npz
 from regard.data.meshes import read_mesh
 from regard.data.point_clouds import read_cloud
-from regard.data.row_table import read_table
+from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.look.reader import at_path
 from regard.recipes.graphs.files import read_graphs
@@ -300,7 +299,6 @@ READERS = {
     "a mesh as glb": (".glb", lambda path: read_mesh(str(path))),
     "a table": (".csv", lambda path: read_table(str(path))),
     "a table as parquet": (".parquet", lambda path: read_table(str(path))),
-    "columns": (".csv", lambda path: read_columns(str(path))),
     "sets as a table": (".csv", lambda path: read_sets(str(path), SetsConfig(), "learn", ("x",), each=None)),
     "a graph as csv": (".csv", lambda path: read_graphs(str(path))),
     "a graph as npz": (".npz", lambda path: read_graphs(str(path))),
@@ -443,7 +441,7 @@ def test_a_large_file_is_not_read_whole(tmp_path):
     for name, read in (
         ("large.json", files.read_json),
         ("large.txt", lambda path: read_given_text(str(path))),
-        ("large.csv", lambda path: read_columns(str(path))),
+        ("large.csv", lambda path: read_table(str(path))),
         ("large.png", lambda path: open_image(str(path))),
     ):
         path = tmp_path / name

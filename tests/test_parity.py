@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
@@ -190,9 +191,8 @@ def holed_table(folder, rows, column):
 
 
 def in_memory(rows):
-    """Rows as dicts, and as a table that looks like that of pandas."""
-    frame = SimpleNamespace(columns=list(rows[0]), to_dict=lambda how: rows)
-    return rows, frame
+    """Rows as dicts, and as a table of Arrow."""
+    return rows, pa.Table.from_pylist(rows)
 
 
 def data_of(edges, **values):

@@ -22,7 +22,7 @@ from regard.data.tensor_source import TensorSource
 from regard.errors import RegardError
 from regard.look import report as reports
 from regard.look.plot import curves
-from regard.models.registered import registered_name
+from regard.models.registry_name import registered_name
 from regard.nn.moe import say_parameters
 from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
 from regard.recipes.example import Examples

@@ -13,7 +13,7 @@ from itertools import accumulate
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from regard.config import is_rare, is_unsplit, override, plain_type, union_members, without_bounds
+from regard.config import is_rare, is_unsplit, kinds_of, override, plain_type, union_members, without_bounds
 from regard.config import options_of as types_of
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
@@ -262,13 +262,10 @@ def options_help(cls: type[Any], program: str, *, every: bool = False) -> str:
 
 def list_options(cls: type[Any], default: Any, program: str, every: bool, hidden: set[str]) -> str:
     """The options of a config, as tyro explains them by the comments behind their fields."""
-    import tyro
-
-    shown = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
-        tyro.cli(cls, args=["--help"], default=default, prog=program, config=(tyro.conf.AvoidSubcommands,))
-    text = shown.getvalue().partition("\n\n")[2]  # the usage is said already
-    rare = set() if every else {name for name, hint in types_of(cls).items() if is_rare(hint)}
+    types = types_of(cls)
+    kinds = {name: members for name, hint in types.items() if len(members := kinds_of(hint)) > 1}
+    rare = set() if every else {name for name, hint in types.items() if is_rare(hint)}
+    text = _explain(cls, default)
     kept, hides, left_out = [], False, 0
     for line in text[max(0, text.find("data options") - 1) :].splitlines():
         if (option := re.match(r"\W*--([a-z.-]+)", line)) or "options" in line:
@@ -276,12 +273,35 @@ def list_options(cls: type[Any], default: Any, program: str, every: bool, hidden
             parts = {name, *accumulate(name.split("."), "{}.{}".format)}
             hides = bool(parts & (hidden | rare))
             left_out += bool(parts & rare - hidden)
+            part = name.removesuffix(".kind")
+            if part != name and part in kinds:
+                line = f"  {as_option(part)} {{{','.join(kinds[part])}}}\n        each has options of its own"
         hides = hides and bool(line.strip())  # what comes between sections stays
         if not hides:
             kept.append(line.rstrip())
+    for part, members in kinds.items() if every else ():
+        chosen = reduce(getattr, part.split("."), default).kind
+        for kind in (each for each in members if each != chosen):
+            kept += ["", f" with {as_option(part)} {kind}", *_explain_kind(members[kind], as_option(part))]
     if left_out:
         kept.append(f"{left_out} more options: {program} --help-all")
     return "\n".join(kept)
+
+
+def _explain(cls: Any, default: Any) -> str:
+    import tyro
+
+    shown = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
+        tyro.cli(cls, args=["--help"], default=default, config=(tyro.conf.AvoidSubcommands,))
+    return shown.getvalue().partition("\n\n")[2]  # the usage is said already
+
+
+def _explain_kind(cls: Any, part: str) -> list[str]:
+    """The options of one kind of a part of a config."""
+    text = _explain(cls, cls())
+    found = re.findall(r"^ *--(?!help|kind)([a-z].*(?:\n {5,}.*)*)", text, re.MULTILINE)
+    return [line.rstrip() for each in found for line in f"  {part}.{each}".splitlines()]
 
 
 @contextlib.contextmanager

@@ -59,6 +59,7 @@ def _number(point: str, groups: str) -> str:
 
 POINT, COMMA = _number(r"\.", ","), _number(",", r"\.")
 ID = r"^[+-]?0\d+$|^[+-]?\d{16,}$|^\+\d{7,}$"  # leading zeros, too long for a float, a telephone number
+ODD_STARTS = ("-0", "00", "01", "02", "03", "04", "05", "06", "07", "08", "09")
 GROUP = r"^[+-]?[1-9]\d{0,2}([.,])\d{3}$"
 AFFIX = r"[$€£¥%()]"
 UNIT = r"^[+-]?\d[\d.,]*\s?([A-Za-z°µ]{1,5}|[dD][+-]?\d+)$"
@@ -116,6 +117,17 @@ class ColumnFinder:
 
     def add(self, column: Any, first: int) -> None:
         """column: texts; first: the row of the first of them"""
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        numbers = None if self.nulls else _as_numbers(column)  # -999 may be missing
+        if numbers is not None and not self.sight("odd").count:  # the usual case, and the fastest
+            self.filled += len(column)
+            if len(self.values) < 3:
+                self.values |= set(pc.unique(column).slice(0, 3).to_pylist())
+            self._add_numbers(column, np.arange(first, first + len(column)), numbers)
+            if self.family != "" and not self.sight("id").count:
+                self._add_dates(column, np.arange(first, first + len(column)), (COMPACT,))
+            return
         cells = pc.fill_null(pc.utf8_trim_whitespace(column), "")
         if isinstance(cells, pa.ChunkedArray):
             cells = cells.combine_chunks()
@@ -145,21 +157,21 @@ class ColumnFinder:
         elif not self.sight("id").count and self.sight("date").count == self.filled - len(cells):
             self._add_dates(cells, rows, (COMPACT,))
 
-    def _add_numbers(self, cells: Any, rows: Array) -> None:
-        plain, affixes = _without_affixes(cells)
+    def _add_numbers(self, cells: Any, rows: Array, numbers: Array | None = None) -> None:
+        plain, affixes = (cells, {""}) if numbers is not None else _without_affixes(cells)
         self.affixes |= affixes
-        try:
-            numbers = pc.cast(plain, pa.float64())
+        if numbers is None:
+            numbers = _as_numbers(plain, missing=True)
+        if numbers is not None:
             point = comma = np.ones(len(plain), dtype=bool)
-            dotted = _mask(pc.match_substring(plain, "."))
-            if self.sight("point").count:
-                dotted[:] = False  # decided already
-        except pa.ArrowInvalid:
+            dotted = np.zeros(len(plain), dtype=bool)
+            if not self.sight("point").count:  # not decided yet
+                dotted = _mask(pc.match_substring(plain, "."))
+        else:
             point = _mask(pc.match_substring_regex(plain, POINT))
             comma = _mask(pc.match_substring_regex(plain, COMMA))
             self.sight("odd").add(cells, rows, ~(point | comma))
             dotted = point | comma
-            numbers = None
         if dotted.any():
             some, where = plain.filter(pa.array(dotted)), rows[dotted]
             group = _mask(pc.match_substring_regex(some, GROUP))
@@ -169,24 +181,28 @@ class ColumnFinder:
             self.sight("comma").add(some, where, decimal & ~only)
             self.sight("dot3").add(some, where, group & _mask(pc.match_substring(some, ".")))
             self.sight("comma3").add(some, where, group & _mask(pc.match_substring(some, ",")))
-        suspects = _mask(pc.greater(pc.utf8_length(plain), 7))
-        for start in ("0", "-0", "+0"):
-            suspects |= _mask(pc.starts_with(plain, start))
+        suspects = np.ones(len(plain), dtype=bool)
+        if numbers is not None:  # an id has no fraction, and begins with 0 or +, or is large
+            suspects = np.abs(numbers) >= 1e15
+            small = (numbers == np.round(numbers)) & ~suspects
+            if small.any():
+                starts = pc.utf8_slice_codeunits(plain, 0, 2)
+                doubtful = _mask(pc.is_in(starts, pa.array(ODD_STARTS))) | _mask(pc.starts_with(plain, "+"))
+                suspects |= small & doubtful
         if suspects.any():
             some = plain.filter(pa.array(suspects))
             self.sight("id").add(some, rows[suspects], _mask(pc.match_substring_regex(some, ID)))
         if numbers is None:
             return
-        endless = np.isinf(_floats(numbers))
+        endless = np.isinf(numbers)
         if endless.any():
             some = plain.filter(pa.array(endless))
             self.sight("id").add(some, rows[endless], _mask(pc.match_substring_regex(some, r"\d")))
-        known = _floats(numbers)
-        if not (known <= -99).any():
+        if not (numbers <= -99).any():
             return
         marked = _mask(pc.is_in(plain, pa.array(SENTINELS)))
         self.sight("sentinel").add(plain, rows, marked)
-        self.lowest = min(self.lowest, float(np.nanmin(known[~marked], initial=0)))
+        self.lowest = min(self.lowest, float(np.nanmin(numbers[~marked], initial=0)))
 
     def _add_dates(self, cells: Any, rows: Array, families: tuple[str, ...] = tuple(DATES)) -> None:
         if self.family is None:
@@ -504,6 +520,15 @@ def _without_affixes(cells: Any) -> tuple[Any, set[str]]:
     found = set(pc.unique(signs).to_pylist()) - {None}
     plain = pc.replace_substring_regex(plain, r"^([+-]?)\s*[$€£¥]\s*", r"\1")
     return pc.replace_substring_regex(plain, r"\s*[$€£¥%]$", ""), found
+
+
+def _as_numbers(cells: Any, *, missing: bool = False) -> Array | None:
+    """Plain numbers, as a float is written; None: not all cells are, or some are missing unless that is allowed."""
+    try:
+        found = _floats(pc.cast(cells, pa.float64()))
+    except pa.ArrowInvalid:
+        return None
+    return found if missing or not np.isnan(found).any() else None
 
 
 def _are(count: int) -> str:

@@ -21,7 +21,7 @@ SAMPLE = 1 << 18  # characters that decide about marks and quotes
 LINES = 1000  # of them
 AROUND = 1 << 13  # bytes around the first quote that comes later
 LONGEST = 1 << 26  # characters of a line
-WIDEST = 100_000  # columns
+WIDEST = 1 << 14  # columns
 COMMON, RARE = (",", ";", "\t", "|"), ("^", "~", ":")
 NAMES = {"\t": "tab", " ": "spaces", "": "one column"}
 REFUSED = (  # what a file begins with, and what then to do
@@ -458,6 +458,11 @@ def _with_structure(
         start += 1
     if start + 1 < len(rows) and len(rows[start][1]) == width - 1 and len(rows[start + 1][1]) != width:
         start = next((i for i, (_, cells) in enumerate(rows) if len(cells) == width), start)
+    wide = next(((line, len(cells)) for line, cells in rows[:start] if len(cells) > width), None)
+    if wide is not None:
+        raise RegardError(
+            f"line {wide[0] + skip} of {path} has {wide[1]} values, but there are {width} columns; write as many in each line"
+        )
     if any(not cells[0].startswith("#") for _, cells in rows[:start]):
         said.append(f"table from line {rows[start][0] + skip} on")
     comments = any(cells[0].startswith("#") and len(cells) != width for _, cells in rows[start:])
@@ -473,6 +478,8 @@ def _with_structure(
             f"{path} has one name in line {line + skip}, but {width} values in the lines below it; if these are decimals of "
             "one column, give --data.separator tab, or write the other names"
         )
+    if len(head) == width - 1 == kept - 1 and not _are_row_names([cells[0] for cells in data], sample):
+        width = kept = len(head)  # the rows are too long, which is said when they are read
     if len(head) == width - 1 == kept - 1:
         head = ["", *head]  # as R writes names of rows
         said.append("a first column without a name")
@@ -504,6 +511,14 @@ def _with_structure(
         comments=comments or any(cells[0].startswith("#") for _, cells in rows[:start]),
         said=tuple(said),
         doubts=tuple(doubts),
+    )
+
+
+def _are_row_names(cells: Sequence[str], sample: str) -> bool:
+    """Are these names of rows, as R writes them: quoted, or numbered?"""
+    different = len(cells) > 1 and len(set(cells)) == len(cells)
+    return different and (
+        all(f'"{cell}"' in sample for cell in cells) or all(cell.isdecimal() for cell in cells)
     )
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.class_folders import ClassFile, find_by_class
-from regard.data.columns import is_number, split_cells
+from regard.data.dialect import TableConfig
 from regard.data.meshes import read_unrepaired
 from regard.data.surface import Surface
-from regard.data.text_files import read_lines
+from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.files import open_regular, read_array, read_arrays, readable_as
 
@@ -91,31 +91,12 @@ def _points(array: Array, path: str) -> Array:
 
 def _csv(path: str, count: int, random: np.random.Generator) -> Cloud:
     """One point per line; a header with column names is optional."""
-    rows: list[list[float]] = []
-    delimiter = None
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        if delimiter is None:
-            delimiter = max(",;\t ", key=line.count)
-        words = split_cells(line.strip(), delimiter, f"line {number} of {path}")
-        try:
-            row = [float(word) for word in words]
-        except ValueError:
-            if number == 1 and not any(map(is_number, words)):
-                continue  # names of columns
-            wrong = next(word for word in words if not is_number(word))
-            raise RegardError(f"line {number} of {path} has {wrong!r}, expected a number") from None
-        if rows and len(row) != len(rows[0]):
-            raise RegardError(
-                f"line {number} of {path} has {len(row)} numbers, but the lines before have {len(rows[0])}"
-            )
-        if not np.isfinite(row).all():
-            raise RegardError(f"line {number} of {path} has NaN or infinity; remove the line")
-        rows.append(row)
-    if not rows:
+    table = read_table(path, least=2)
+    if all(name.lstrip("+-").replace(".", "", 1).isdecimal() for name in table.names):
+        table = read_table(path, TableConfig(header=False), least=2)
+    if not len(table):
         raise RegardError(f"{path} has no points; give one in each line")
-    return Cloud(np.array(rows))
+    return Cloud(table.finite_numbers(table.names, "a point is numbers", "remove the lines"))
 
 
 def _mesh(path: str, count: int, random: np.random.Generator) -> Cloud:

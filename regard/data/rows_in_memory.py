@@ -10,31 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from regard import files
-from regard.errors import RegardError
+from regard.data.tables import table_of
 
 NAME = "rows"  # what such a table is called
 _files: set[str] = set()
 
 
 def rows_of(given: Any) -> list[Mapping[str, Any]] | None:
-    """The rows of a list of dicts, of a dict, or of a table of pandas; None: it is something else."""
-    if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        given = given.to_dict("records")
-    if isinstance(given, Mapping):
-        given = [given]
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes) or not given:
-        return None
-    if not all(isinstance(each, Mapping) for each in given):
-        return None
-    return list(given)
+    """The rows of a table in memory; None: it is something else."""
+    table = table_of(given)
+    return None if table is None else [row for _, row in table.records()]
 
 
 @contextmanager
 def rows_as_file(rows: Sequence[Mapping[str, Any]], to_line: Callable[[Any], str]) -> Iterator[str]:
     """The path of a .jsonl file with these rows, which goes away at the end. to_line: one row as JSON"""
-    for number, row in enumerate(rows, start=1):
-        if not all(isinstance(name, str) for name in row):
-            raise RegardError(f"row {number} has a column that is not named by text; rename its columns")
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         path = os.path.join(folder, f"{NAME}.jsonl")
         files.write_text(path, "".join(f"{to_line(row)}\n" for row in rows))

@@ -37,6 +37,7 @@ from regard.errors import RegardError, nearest
 from regard.files import PathLike, json_text, most_unpacked, open_regular, readable_as, write_stream
 
 TEXTS, JSON_LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")
+TEXT = "text"  # a kind of column: neither numbers nor dates
 SUFFIXES = (*TEXTS, ".parquet", *JSON_LINES)
 PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 PACKED_SUFFIXES = (".gz", ".bz2", ".zst")
@@ -130,7 +131,7 @@ class Table:
         """Which cells of a column hold nothing; words such as NA do where the others are numbers or dates.   rows"""
         words = (
             (*self.nulls, *self.kinds[name].nulls)
-            if self.kinds[name].word not in ("text", "id")
+            if self.kinds[name].word not in (TEXT, "id")
             else self.nulls
         )
         if name in self.objects or not _is_text(self.data.column(name).type):
@@ -415,15 +416,15 @@ class _ValueFinder:
             if word not in self.words:
                 row = int(np.flatnonzero(pc.is_valid(column).to_numpy())[0])
                 self.words[word] = (column[row].as_py(), first + row)
-            if word == "text":
+            if word == TEXT:
                 self.texts.add(column, first)
 
     def decide(
         self, name: str, place: Callable[[int], str], marks: set[str], config: TableConfig
     ) -> tuple[Kind, list[str]]:
-        if set(self.words) <= {"text"}:
+        if set(self.words) <= {TEXT}:
             kind, doubts = self.texts.decide(name, place, marks, config.decimal, config.dates)
-            return kind, doubts if self.raw or kind.word != "text" else []
+            return kind, doubts if self.raw or kind.word != TEXT else []
         word, (value, row) = next(iter(self.words.items()))
         if len(self.words) == 1 and word == "number" in self.odd:
             doubt = f"has numbers with too many digits ({place(row)})"
@@ -442,7 +443,7 @@ class _ValueFinder:
 
 def _word_of(value: Any) -> str:
     for kinds, word in (
-        ((str,), "text"),
+        ((str,), TEXT),
         ((bool,), "flag"),
         ((int, float), "number"),
         ((list, tuple), "list"),
@@ -453,7 +454,7 @@ def _word_of(value: Any) -> str:
 
 
 def _word_of_type(kind: Any) -> str:
-    tests = {"text": _is_text, "flag": pa.types.is_boolean, "date": _is_moment, "list": _is_list}
+    tests = {TEXT: _is_text, "flag": pa.types.is_boolean, "date": _is_moment, "list": _is_list}
     found = next((word for word, test in tests.items() if test(kind)), None)
     if found is None:
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -861,7 +862,10 @@ def _stored(table: Any) -> Part:
     for column in table.columns:
         kind = column.type
         if pa.types.is_dictionary(kind):
-            column = column.cast(kind.value_type)
+            try:
+                column = column.cast(kind.value_type)
+            except pa.ArrowNotImplementedError:  # categories of polars
+                column = pa.chunked_array([pa.array(column.to_pylist())])
         columns.append(column.cast(pa.string()) if _is_text(column.type) else column)
     return pa.table(columns, names=table.column_names), {}
 

@@ -77,7 +77,7 @@ class CachedSlots(SlotBooks):
     def __init__(self, model: Decoder, count: int, capacity: int) -> None:
         if model.stack.approximation is not None:
             raise RegardError(
-                f"attention={model.config.attention} keeps sums over a whole text, of which no beginning can be "
+                f"attention={model.config.attention.kind} keeps sums over a whole text, of which no beginning can be "
                 "taken back, so it cannot go on with several texts at once; give one at a time to regard generate --prompt"
             )
         super().__init__(model, count, capacity, model.config.vocab)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 
 from regard.attention.approximate.approximation import Approximation
 from regard.attention.approximate.linformer import Linformer
@@ -14,63 +15,109 @@ from regard.attention.approximate.performer import Performer
 from regard.attention.mask import Mask
 from regard.attention.masks import BigBird, Causal, Window
 from regard.attention.weights import Entmax, Sparsemax, Weights
+from regard.config import Classes, Length, Positive, Seed, Size, config
 from regard.errors import RegardError
-from regard.models.memory import OnlyShapes
+from regard.models.memory_estimate import OnlyShapes
 
-# The options of each attention, with what None stands for. An option of another attention is an error.
-OPTIONS: dict[str, dict[str, int | None]] = {
-    "full": {"window": None},
-    "window": {"window": 128},
-    "bigbird": {"block": 64, "random_blocks": 3, "attention_seed": 0},
-    "performer": {"features": 256, "redraw": None, "attention_seed": 0},
-    "linformer": {"projected": 64},
-    "lsh": {"buckets": None, "rounds": 4, "block": 64, "attention_seed": 0},
-}
+
+@config
+class FullAttention:
+    """Every token attends to every other."""
+
+    kind: Literal["full"] = "full"
+
+
+@config
+class WindowAttention:
+    """A token attends to those near it."""
+
+    kind: Literal["window"] = "window"
+    # window: a token attends to this many tokens, itself included (encoder: on each side)
+    width: Length = 128
+
+
+@config
+class BigBirdAttention:
+    """Blocks near a token, the first and the last one, and some at random."""
+
+    kind: Literal["bigbird"] = "bigbird"
+    block: Classes = 64  # bigbird: tokens in a block
+    random_blocks: Annotated[int, Field(ge=0, le=2**16)] = 3  # bigbird: random blocks that each block draws
+    seed: Seed = 0  # seed of what it draws at random
+
+
+@config
+class PerformerAttention:
+    """Softmax by random features: a cost linear in the tokens."""
+
+    kind: Literal["performer"] = "performer"
+    features: Size = 256  # performer: random features of a head
+    redraw: Positive | None = None  # performer: new features after so many training passes; None: never
+    seed: Seed = 0  # seed of what it draws at random
+
+
+@config
+class LinformerAttention:
+    """Keys and values are projected to fewer places."""
+
+    kind: Literal["linformer"] = "linformer"
+    projected: Classes = 64  # linformer: keys and values after the projection
+
+
+@config
+class LSHAttention:
+    """A token attends to those that are hashed to its bucket."""
+
+    kind: Literal["lsh"] = "lsh"
+    # lsh: an even number; None: one for each block of the context, 64 at most
+    buckets: Classes | None = None
+    rounds: Annotated[int, Field(ge=1, le=2**12)] = 4  # lsh: rounds of hashing
+    block: Classes = 64  # lsh: tokens of its bucket that a token meets
+    seed: Seed = 0  # seed of what it draws at random
+
+    def __post_init__(self) -> None:
+        if self.buckets is not None and self.buckets > 1 and self.buckets % 2:
+            raise RegardError(f"must be 1 or an even number, got {self.buckets}", option="buckets")
+
+
+AttentionConfig = Annotated[
+    FullAttention
+    | WindowAttention
+    | BigBirdAttention
+    | PerformerAttention
+    | LinformerAttention
+    | LSHAttention,
+    Field(discriminator="kind"),
+]
+APPROXIMATE: dict[str, type[Approximation]] = {"performer": Performer, "linformer": Linformer, "lsh": LSH}
 MOST_BUCKETS = 64  # unless more are asked for: to hash into more costs more than the attention
 WEIGHTS: dict[str, Weights | None] = {"softmax": None, "sparsemax": Sparsemax(), "entmax": Entmax()}
 
 
-def option(config: Any, name: str) -> Any:
-    """The value of an option, or what None stands for."""
-    value = getattr(config, name)
-    if value is None:
-        return OPTIONS[config.attention][name]
-    return value
-
-
 def check_attention(config: Any) -> None:
-    """Options belong to the attention, and the attention goes with the rest of the config."""
-    names = dict.fromkeys(name for options in OPTIONS.values() for name in options)
-    for name in names:
-        value = getattr(config, name)
-        if value is None:
-            continue
-        if name not in OPTIONS[config.attention]:
-            fits = " or ".join(each for each, options in OPTIONS.items() if name in options)
-            raise RegardError(
-                f"{name}={value!r} is an option of attention={fits}, got attention={config.attention}; leave one out"
-            )
-    if config.buckets is not None and config.buckets > 1 and config.buckets % 2:
-        raise RegardError(f"must be 1 or an even number, got {config.buckets}", option="buckets")
-    if config.attention == "linformer" and config.causal:
+    """The attention goes with the rest of the config."""
+    kind = config.attention.kind
+    if kind == "linformer" and config.causal:
         raise RegardError(
-            "attention=linformer mixes all places before the softmax, so it has no causal form, and a decoder must "
-            "not see the future; use performer, lsh, bigbird or window, or --model encoder"
+            "linformer mixes all places before the softmax, so it has no causal form, and a decoder must not see the "
+            "future; use performer, lsh, bigbird or window, or --model encoder",
+            option="attention",
         )
-    if config.attention == "lsh" and config.kv_heads not in (None, config.heads):
+    if kind == "lsh" and config.kv_heads not in (None, config.heads):
         raise RegardError(
-            f"attention=lsh makes keys of the queries, so kv_heads must be heads={config.heads} or None, got "
-            f"kv_heads={config.kv_heads}"
+            f"must be heads={config.heads} or None, because attention=lsh makes keys of the queries, got {config.kv_heads}",
+            option="kv_heads",
         )
-    if config.attention in APPROXIMATIONS and config.weights != "softmax":
+    if kind in APPROXIMATE and config.weights != "softmax":
         raise RegardError(
-            f"weights={config.weights} needs exact attention, got attention={config.attention}; use full, window or "
-            "bigbird"
+            f"{config.weights} needs exact attention, got attention={kind}; use full, window or bigbird",
+            option="weights",
         )
-    if config.attention in APPROXIMATIONS and config.bias != "none":
+    if kind in APPROXIMATE and config.bias != "none":
         raise RegardError(
-            f"attention={config.attention} computes no scores that a bias could be added to, got "
-            f"bias={config.bias}; use a position, or attention=full, window or bigbird"
+            f"{config.bias} is added to scores, and attention={kind} computes none; use a position, or attention=full, "
+            "window or bigbird",
+            option="bias",
         )
 
 
@@ -97,26 +144,22 @@ def check_position(config: Any, positions: Mapping[str, Callable[[Any], Any]]) -
 def make_mask(config: Any) -> Mask | None:
     """What a token may see, as far as a config decides it."""
     mask: Mask | None = Causal() if config.causal else None
-    if config.attention == "bigbird":
-        block, random, seed = (option(config, name) for name in OPTIONS["bigbird"])
-        return _and(mask, BigBird(block=block, random=random, seed=seed))
-    window = window_of(config)
-    if window is None:
-        return mask
-    return _and(mask, Window(window - 1))
+    chosen = config.attention
+    if isinstance(chosen, BigBirdAttention):
+        return _and(mask, BigBird(block=chosen.block, random=chosen.random_blocks, seed=chosen.seed))
+    if isinstance(chosen, WindowAttention):
+        return _and(mask, Window(chosen.width - 1))
+    return mask
 
 
 def window_of(config: Any) -> int | None:
     """How many tokens a token attends to at most, itself included; None: no window."""
-    if "window" not in OPTIONS[config.attention]:
-        return None
-    window: int | None = option(config, "window")
-    return window
+    return config.attention.width if isinstance(config.attention, WindowAttention) else None
 
 
 def hides_far_tokens(config: Any) -> bool:
     """Does a token see every other in a short sequence, and not in a long one?"""
-    return config.attention in ("bigbird", "lsh") or window_of(config) is not None
+    return config.attention.kind in ("window", "bigbird", "lsh")
 
 
 def _and(mask: Mask | None, other: Mask) -> Mask:
@@ -125,59 +168,37 @@ def _and(mask: Mask | None, other: Mask) -> Mask:
     return mask & other
 
 
-CLASSES: dict[str, type[Approximation]] = {each.name: each for each in (Performer, Linformer, LSH)}
-
-
-def _performer(config: Any, layer: int) -> Approximation:
-    return Performer(
-        config.channels,
-        option(config, "features"),
-        redraw=config.redraw,
-        seed=option(config, "attention_seed"),
-        layer=layer,
-    )
-
-
-def _linformer(config: Any, layer: int) -> Approximation:
-    return Linformer(config.context, option(config, "projected"))
-
-
-def _lsh(config: Any, layer: int) -> Approximation:
-    return LSH(
-        config.channels,
-        buckets_of(config),
-        near=option(config, "block"),
-        rounds=option(config, "rounds"),
-        seed=option(config, "attention_seed"),
-        layer=layer,
-    )
-
-
 def buckets_of(config: Any) -> int:
     """One for each block of the context, an even number."""
-    if config.buckets is not None:
-        found: int = config.buckets
-        return found
-    return max(2, min(MOST_BUCKETS, 2 * round(config.context / option(config, "block") / 2)))
-
-
-APPROXIMATIONS: dict[str, Callable[[Any, int], Approximation]] = {
-    "performer": _performer,
-    "linformer": _linformer,
-    "lsh": _lsh,
-}
+    chosen: LSHAttention = config.attention
+    if chosen.buckets is not None:
+        return chosen.buckets
+    return max(2, min(MOST_BUCKETS, 2 * round(config.context / chosen.block / 2)))
 
 
 def note_attention(config: Any, context: int) -> tuple[str, ...]:
     """What somebody should know who trains on sequences of this length."""
-    named = CLASSES.get(getattr(config, "attention", "full"))
+    named = APPROXIMATE.get(getattr(getattr(config, "attention", None), "kind", "full"))
     found = None if named is None else named.explain(context, causal=config.causal)
     return () if found is None else (found,)
 
 
 def make_approximation(config: Any) -> Callable[[int], Approximation] | None:
     """What makes the approximation of each block; None: attention is exact."""
-    make = APPROXIMATIONS.get(config.attention)
-    if make is None:
-        return None
-    return lambda layer: make(config, layer)
+    chosen = config.attention
+    if isinstance(chosen, PerformerAttention):
+        return lambda layer: Performer(
+            config.channels, chosen.features, redraw=chosen.redraw, seed=chosen.seed, layer=layer
+        )
+    if isinstance(chosen, LinformerAttention):
+        return lambda layer: Linformer(config.context, chosen.projected)
+    if isinstance(chosen, LSHAttention):
+        return lambda layer: LSH(
+            config.channels,
+            buckets_of(config),
+            near=chosen.block,
+            rounds=chosen.rounds,
+            seed=chosen.seed,
+            layer=layer,
+        )
+    return None

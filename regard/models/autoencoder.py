@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from regard.config import Amount, Count, Depth, Natural, Size, Weight, Width, config
 from regard.errors import RegardError
-from regard.models.bodies import BODIES, encoder_config
-from regard.models.likelihoods import LIKELIHOODS, Likelihood, Sigma, widen
-from regard.models.noise import NOISES, NoiseKind
-from regard.models.objective import (
+from regard.models.autoencoder_backbones import BODIES, encoder_config
+from regard.models.corruption import NOISES, NoiseKind
+from regard.models.elbo import (
     bound_log_variance,
     draw_codes,
     kl_to_prior,
@@ -30,6 +29,7 @@ from regard.models.objective import (
     rate,
     weighted_bound,
 )
+from regard.models.likelihoods import LIKELIHOODS, Likelihood, Sigma, widen
 from regard.models.sample_inputs import EXAMPLES, POINTS, build_seeded
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream

@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from regard.attention import kernels
 from regard.attention.biases import Relative
-from regard.models.attentions import option, window_of
+from regard.models.attentions import (
+    BigBirdAttention,
+    LinformerAttention,
+    LSHAttention,
+    PerformerAttention,
+    window_of,
+)
 from regard.models.seq2seq import Seq2Seq
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel
 from regard.nn.linear import ExpertLinear
@@ -68,7 +74,7 @@ def cost_of_pair(model: Seq2Seq, source: int, target: int) -> dict[str, int]:
 
 def _cached(config: SequenceConfig) -> int:
     """Numbers that the caches keep of one token. A performer keeps a sum, whatever the length."""
-    if config.attention == "performer":
+    if config.attention.kind == "performer":
         return 0
     return 2 * config.depth * (config.kv_heads or config.heads) * config.channels
 
@@ -95,16 +101,17 @@ def _is_real(x: Any) -> bool:
 
 def _seen(config: SequenceConfig, context: int) -> int:
     """How many tokens one token attends to, or how many would cost as much."""
-    if (
-        config.attention == "performer"
+    chosen = config.attention
+    if isinstance(
+        chosen, PerformerAttention
     ):  # features of query and key, and two products with the sum over the past
-        return 2 * option(config, "features")
-    if config.attention == "linformer":  # the projection of keys and values, too
-        return 2 * option(config, "projected")
-    if config.attention == "lsh":
-        return option(config, "rounds") * option(config, "block") * (2 if config.causal else 3)
-    if config.attention == "bigbird":
-        return min(context, option(config, "block") * (4 + 2 * option(config, "random_blocks")))
+        return 2 * chosen.features
+    if isinstance(chosen, LinformerAttention):  # the projection of keys and values, too
+        return 2 * chosen.projected
+    if isinstance(chosen, LSHAttention):
+        return chosen.rounds * chosen.block * (2 if config.causal else 3)
+    if isinstance(chosen, BigBirdAttention):
+        return min(context, chosen.block * (4 + 2 * chosen.random_blocks))
     window = window_of(config)
     if window is None:
         return context

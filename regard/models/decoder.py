@@ -15,7 +15,7 @@ from regard.attention.cache import Cache, WindowCache
 from regard.attention.masks import Documents
 from regard.config import config
 from regard.errors import RegardError
-from regard.models.attentions import APPROXIMATIONS, window_of
+from regard.models.attentions import APPROXIMATE, window_of
 from regard.models.caches import Caches, Memories, step_with_caches
 from regard.models.sample_inputs import build_seeded
 from regard.models.sequence_model import (
@@ -49,9 +49,9 @@ class DecoderConfig(SequenceConfig):
 
 def check_documents(config: DecoderConfig) -> None:
     """Raise for a model in which texts in one row would see each other."""
-    if config.attention in APPROXIMATIONS:
+    if config.attention.kind in APPROXIMATE:
         raise RegardError(
-            f"attention={config.attention} has no mask that keeps several texts in one row apart; use --model.attention "
+            f"attention={config.attention.kind} has no mask that keeps several texts in one row apart; use --model.attention "
             "full, window or bigbird"
         )
     if config.memory:

@@ -43,9 +43,10 @@ class EncoderConfig(SequenceConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head == "transform" and self.mlp in ("swiglu", "experts"):
+        if self.head == "transform" and (self.mlp.kind == "experts" or self.mlp.activation == "swiglu"):
             raise RegardError(
-                f"transform has one activation, and mlp={self.mlp} is none; use mlp=gelu", option="head"
+                "transform has one activation, which experts and swiglu are not; use mlp.activation=gelu",
+                option="head",
             )
 
 

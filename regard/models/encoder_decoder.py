@@ -10,14 +10,13 @@ from torch import Tensor
 from regard.attention.cache import Cache
 from regard.attention.masks import Causal
 from regard.attention.positions import Learned
-from regard.config import Amount, Count, Depth, Weight, Width, config
+from regard.config import Amount, Count, Depth, config
 from regard.errors import RegardError
 from regard.models.attentions import check_heads, check_position
 from regard.models.caches import Caches
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
-from regard.models.experts import OPTIONS as OPTIONS_OF_EXPERTS
-from regard.models.experts import check_experts, promises_of_experts
+from regard.models.experts import MLPConfig, PlainMLP, promises_of_experts
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.sequence_model import (
     POSITIONS,
@@ -45,21 +44,8 @@ class EncoderDecoderConfig(Seq2SeqConfig):
     base: Amount = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
-    # activation inside the MLP; experts: many MLPs, of which each token passes a few
-    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
-    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
-    # chosen for each expert
-    hidden: Width | None = None
-    # mlp experts: how many there are; None: 8
-    experts: Count | None = None
-    # mlp experts: how many of them each token passes; None: 2
-    chosen: Count | None = None
-    # mlp experts: activation inside each of them; None: relu2
-    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None
-    # mlp experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
-    gate: Literal["chosen", "all"] | None = None
-    # mlp experts: weight of the loss that gives all of them work; None: 0.01, 0: no such loss
-    balance: Weight | None = None
+    # the MLP of each block: plain, or experts, of which each token passes a few (see docs/experts.md)
+    mlp: MLPConfig = PlainMLP()
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     embedding_norm: bool = False  # a norm after embedding and position
@@ -72,15 +58,13 @@ class EncoderDecoderConfig(Seq2SeqConfig):
         check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise RegardError(f"must divide heads={self.heads}, got {self.kv_heads}", option="kv_heads")
-        check_experts(self)
         check_position(self.side(EncoderConfig, self.vocab, self.depth), POSITIONS)
 
     def side(self, cls: type[SequenceConfig], vocab: int, depth: int) -> Any:
         """The config of the encoder or of the decoder alone."""
         names = (
             *("context", "dim", "heads", "kv_heads", "position", "bias", "base", "norm", "placement", "mlp"),
-            *OPTIONS_OF_EXPERTS,
-            *("hidden", "qk_norm", "offset", "dropout", "embedding_norm", "embedding_scale", "zero_start"),
+            *("qk_norm", "offset", "dropout", "embedding_norm", "embedding_scale", "zero_start"),
         )
         return cls(vocab=vocab, depth=depth, **{name: getattr(self, name) for name in names})
 

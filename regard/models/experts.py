@@ -3,62 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from torch import nn
 
-from regard.errors import RegardError
+from regard.config import Count, Weight, Width, config
 from regard.nn.mlp import make_mlp
 from regard.nn.moe import Experts, check_counts
 
-# The options of experts, with what None stands for. They are errors with another MLP.
-OPTIONS: dict[str, Any] = {"experts": 8, "chosen": 2, "expert": "relu2", "gate": None, "balance": 0.01}
+Activation = Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"]
 
 
-def option(config: Any, name: str) -> Any:
-    """The value of an option, or what None stands for."""
-    value = getattr(config, name)
-    if value is None:
-        return OPTIONS[name]
-    return value
+@config
+class PlainMLP:
+    """One MLP, which every token passes."""
+
+    kind: Literal["plain"] = "plain"
+    activation: Activation = "relu2"  # activation inside the MLP
+    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
+    hidden: Width | None = None
 
 
-def check_experts(config: Any) -> None:
-    """Options of experts belong to experts, and go with each other."""
-    if config.mlp != "experts":
-        for name in OPTIONS:
-            value = getattr(config, name)
-            if value is not None:
-                raise RegardError(
-                    f"{name}={value!r} is an option of mlp=experts, got mlp={config.mlp}; add --model.mlp experts, or "
-                    "leave it out"
-                )
-        return
-    check_counts(option(config, "experts"), option(config, "chosen"), config.gate)
-    if getattr(config, "offsets", "usual") in ("mlp", "all"):
-        raise RegardError(
-            f"experts have no biases, got offsets={config.offsets}; use offsets usual, qkv or attention"
-        )
+@config
+class ExpertsMLP:
+    """Many MLPs, of which each token passes a few."""
+
+    kind: Literal["experts"] = "experts"
+    count: Count = 8  # experts: how many there are
+    chosen: Count = 2  # experts: how many of them each token passes
+    activation: Activation = "relu2"  # activation inside each of them
+    hidden: Width | None = None  # width inside each of them; None: that of one MLP, divided by chosen
+    # experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
+    gate: Literal["chosen", "all"] | None = None
+    balance: Weight = 0.01  # experts: weight of the loss that gives all of them work; 0: no such loss
+
+    def __post_init__(self) -> None:
+        check_counts(self.count, self.chosen, self.gate)
+
+
+MLPConfig = Annotated[PlainMLP | ExpertsMLP, Field(discriminator="kind")]
 
 
 def make_mlp_of(config: Any) -> Callable[[], nn.Module]:
     """What makes the MLP of a block."""
-    if config.mlp != "experts":
-        return lambda: make_mlp(config.mlp, config.dim, config.hidden, config.dropout)
+    mlp = config.mlp
+    if isinstance(mlp, PlainMLP):
+        return lambda: make_mlp(mlp.activation, config.dim, mlp.hidden, config.dropout)
     return lambda: Experts(
         config.dim,
-        config.hidden,
-        experts=option(config, "experts"),
-        chosen=option(config, "chosen"),
-        activation=option(config, "expert"),
-        gate=config.gate,
-        balance=option(config, "balance"),
+        mlp.hidden,
+        experts=mlp.count,
+        chosen=mlp.chosen,
+        activation=mlp.activation,
+        gate=mlp.gate,
+        balance=mlp.balance,
         dropout=config.dropout,
     )
 
 
 def promises_of_experts(config: Any) -> dict[str, str]:
     """What a model with experts cannot promise: a rounding may send a token to another expert."""
-    if config.mlp == "experts":
+    if config.mlp.kind == "experts":
         return {"precision": "not promised"}
     return {}

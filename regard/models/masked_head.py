@@ -15,7 +15,7 @@ class MaskedHead(Head):
 
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__(config)
-        self.activation = ACTIVATIONS[config.mlp]
+        self.activation = ACTIVATIONS[config.mlp.activation]
         self.linear = nn.Linear(config.dim, config.dim)
         self.norm = LayerNorm(config.dim, eps=config.eps or 1e-5)
         self.bias = nn.Parameter(torch.zeros(config.vocab))

@@ -42,10 +42,10 @@ class PermutationConfig(SequenceConfig):
                 f"ngrams={self.ngrams} would show a token those before it, whatever the order; a permutation LM takes "
                 "ngrams=1"
             )
-        if self.attention not in ("full", "window"):
+        if self.attention.kind not in ("full", "window"):
             raise RegardError(
                 f"a permutation LM goes with attention=full or window, because each token has its own past, got "
-                f"attention={self.attention}; change one"
+                f"attention={self.attention.kind}; change one"
             )
         if self.position == "learned":
             raise RegardError(

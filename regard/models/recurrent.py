@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from regard.config import config
 from regard.errors import RegardError
+from regard.models.series_model import SeriesConfig, SeriesModel
 from regard.models.states import States
 from regard.models.token_model import TokenConfig, TokenModel
+from regard.models.world_model import WorldConfig, WorldModel
 from regard.nn.recurrent import Recurrent, State
+from regard.nn.sort_by_position import line_up
 
 
 @config
@@ -100,3 +103,102 @@ class GRU(RecurrentModel):
 
     cell = "gru"
     Config = GRUConfig
+
+
+# ── LSTM and GRU of series: the rivals of the transformer, with one state in place of attention
+
+
+@config
+class RecurrentSeriesConfig(SeriesConfig):
+    """Settings of LSTM and GRU. They read forwards for forecasts, else in both directions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.causal and self.dim % 2:
+            raise RegardError(
+                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}",
+                option="dim",
+            )
+
+
+@config
+class LSTMSeriesConfig(RecurrentSeriesConfig):
+    """An LSTM of series."""
+
+
+@config
+class GRUSeriesConfig(RecurrentSeriesConfig):
+    """A GRU of series."""
+
+
+class RecurrentSeries(SeriesModel):
+    """A state that gates keep, step after step. It reads order, and gaps between steps as numbers, so it keeps
+    shifts of all times."""
+
+    cell: ClassVar[str]
+    keeps = Recurrent.keeps
+    config: RecurrentSeriesConfig
+
+    def __init__(self, config: RecurrentSeriesConfig) -> None:
+        super().__init__(config)
+        hidden = config.dim if config.causal else config.dim // 2
+        self.layers = Recurrent(
+            self.cell,
+            config.dim,
+            hidden,
+            config.depth,
+            bidirectional=not config.causal,
+            dropout=config.dropout,
+        )
+
+    def read(self, x: Tensor, times: Tensor | None, real: Tensor | None) -> Tensor:
+        out: Tensor = self.layers(x, None, real)[0]
+        return out
+
+
+class LSTMSeries(RecurrentSeries):
+    """Long short-term memory over steps."""
+
+    cell = "lstm"
+    Config = LSTMSeriesConfig
+
+
+class GRUSeries(RecurrentSeries):
+    """Gated recurrent units over steps."""
+
+    cell = "gru"
+    Config = GRUSeriesConfig
+
+
+# ── the GRU world model: the rival of the transformer, with one state in place of attention
+
+
+@config
+class GRUWorldConfig(WorldConfig):
+    """A GRU world model."""
+
+
+class GRUWorld(WorldModel):
+    """What comes next, from a state that gates keep.   steps b n (o + a) -> b n (o + 2)
+
+    Causal: output i depends on steps up to i. Keeps shifts of all places.
+    """
+
+    Config = GRUWorldConfig
+    keeps = Recurrent.keeps
+
+    def __init__(self, config: GRUWorldConfig) -> None:
+        super().__init__(config)
+        self.layers = Recurrent("gru", config.dim, config.dim, config.depth)
+
+    def read(self, x: Tensor, where: Tensor | None, real: Tensor | None, caches: Any) -> Tensor:
+        line = line_up(x, where, real)
+        x = line.take(x)
+        if caches is None:
+            return line.put_back(self.layers(x, None, line.real)[0])
+        x, ends = self.layers(x, load_state(caches, self.layers), line.real)
+        keep_state(caches, ends)
+        return line.put_back(x)
+
+    def body_caches(self) -> States:
+        return States()

@@ -23,25 +23,12 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Causal
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
 from regard.attention.rope_scaling import RopeScaling
-from regard.config import (
-    Amount,
-    Classes,
-    Count,
-    Depth,
-    Extras,
-    Length,
-    Positive,
-    Seed,
-    Share,
-    Size,
-    Vocab,
-    Weight,
-    Width,
-    config,
-)
+from regard.config import Amount, Count, Depth, Extras, Length, Rare, Share, Vocab, Width, config
 from regard.errors import RegardError
 from regard.models.attentions import (
     WEIGHTS,
+    AttentionConfig,
+    FullAttention,
     check_attention,
     check_heads,
     check_position,
@@ -50,8 +37,8 @@ from regard.models.attentions import (
     make_mask,
 )
 from regard.models.caches import Caches
-from regard.models.experts import check_experts, make_mlp_of, promises_of_experts
-from regard.models.memory import OnlyShapes
+from regard.models.experts import ExpertsMLP, MLPConfig, PlainMLP, make_mlp_of, promises_of_experts
+from regard.models.memory_estimate import OnlyShapes
 from regard.models.ngrams import NGrams
 from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack, kept_by
@@ -62,6 +49,25 @@ from regard.nn.lora import add_lora
 from regard.nn.norm import NORMS, LayerNorm, RMSNorm
 from regard.symmetry.groups import Group, Permutations, Shifts
 from regard.symmetry.roles import Roles, Stream
+
+
+@config
+class RopeConfig:
+    """How rotary positions turn. They are slower for texts longer than those of the training."""
+
+    channels: Width | None = None  # channels of each head that turn; None: all
+    scaling: Literal["none", "linear", "llama3", "yarn"] = "none"  # which of them are slower
+    factor: Annotated[float, Field(ge=1)] = 1.0  # how many times slower
+    original: Length = 8192  # llama3 and yarn: the context before it was made longer
+    # llama3 and yarn: channels that turn less often than this in that context are slowed in full
+    low: Amount = 1.0
+    high: Amount = 4.0  # and those that turn more often than this are left as they are
+
+    def __post_init__(self) -> None:
+        self.made()
+
+    def made(self) -> RopeScaling:
+        return RopeScaling(self.scaling, self.factor, self.original, self.low, self.high)
 
 
 @config
@@ -80,55 +86,22 @@ class SequenceConfig:
     position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # added to the attention scores
     base: Amount = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
-    rotary_channels: Width | None = None  # channels of each head that rotary turns; None: all
-    # slower rotary for texts longer than those of the training, by rope_factor
-    rope_scaling: Literal["none", "linear", "llama3", "yarn"] = "none"
-    rope_factor: Amount = 1.0  # how many times slower
-    rope_original: Length = 8192  # llama3 and yarn: the context before it was made longer
-    # llama3 and yarn: channels that turn less often than this in that context are slowed in full
-    rope_low: Amount = 1.0
-    rope_high: Amount = 4.0  # and those that turn more often than this are left as they are
+    rope: Rare[RopeConfig] = RopeConfig()  # how rotary positions turn
     # rows of a learned position table before that of the first place, as in RoBERTa
     unused_places: Extras = 0
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
     eps: Amount | None = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
     # where the norms are in a block; parallel: attention and MLP read the same tokens, as in GPT-NeoX
     placement: Literal["pre", "post", "deepnorm", "parallel"] = "pre"
-    # activation inside the MLP; experts: many MLPs, of which each token passes a few
-    mlp: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu", "experts"] = "relu2"
-    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters, or this divided by
-    # chosen for each expert
-    hidden: Width | None = None
-    # mlp experts: how many there are; None: 8
-    experts: Count | None = None
-    # mlp experts: how many of them each token passes; None: 2
-    chosen: Count | None = None
-    # mlp experts: activation inside each of them; None: relu2
-    expert: Literal["relu", "leaky", "gelu", "gelu_tanh", "relu2", "swiglu"] | None = None
-    # mlp experts: softmax over the scores of the chosen ones or of all; None: chosen, and all where one is chosen
-    gate: Literal["chosen", "all"] | None = None
-    # mlp experts: weight of the loss that gives all of them work; None: 0.01, 0: no such loss
-    balance: Weight | None = None
+    # the MLP of each block: plain, or experts, of which each token passes a few (see docs/experts.md)
+    mlp: MLPConfig = PlainMLP()
     qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
     offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
     # which of them have one; usual: all or none, as offset says; attention, mlp and all: in swiglu, too
     offsets: Literal["usual", "qkv", "attention", "mlp", "all"] = "usual"
     tied: bool = False  # the head shares the matrix of the embedding
     # which tokens a token attends to, or how it is approximated (see docs/long.md)
-    attention: Literal["full", "window", "bigbird", "performer", "linformer", "lsh"] = "full"
-    # a token attends to this many tokens, itself included (encoder: on each side); None: to all, window: 128
-    window: Length | None = None
-    # bigbird: tokens in a block; lsh: tokens of its bucket that a token meets; None: 64
-    block: Classes | None = None
-    # bigbird: random blocks that each block draws; None: 3
-    random_blocks: Annotated[int, Field(ge=0, le=2**16)] | None = None
-    features: Size | None = None  # performer: random features of a head; None: 256
-    redraw: Positive | None = None  # performer: new features after so many training passes; None: never
-    projected: Classes | None = None  # linformer: keys and values after the projection; None: 64
-    # lsh: buckets, an even number; None: one for each block of the context, 64 at most
-    buckets: Classes | None = None
-    rounds: Annotated[int, Field(ge=1, le=2**12)] | None = None  # lsh: rounds of hashing; None: 4
-    attention_seed: Seed | None = None  # seed of what an attention draws at random; None: 0
+    attention: AttentionConfig = FullAttention()
     dropout: Share = 0.0  # share of weights, hidden channels and branches dropped in training
     embedding_norm: bool = False  # a norm after embedding and position, as in BERT
     # multiply embeddings by √dim, so that an added position does not dominate them
@@ -153,19 +126,16 @@ class SequenceConfig:
             raise RegardError(f"must divide heads={self.heads}, got {self.kv_heads}", option="kv_heads")
         check_position(self, POSITIONS)
         check_attention(self)
-        check_experts(self)
+        if isinstance(self.mlp, ExpertsMLP) and self.offsets in ("mlp", "all"):
+            raise RegardError(
+                f"{self.offsets} is not for experts, which have no biases; use usual, qkv or attention",
+                option="offsets",
+            )
 
     @property
     def channels(self) -> int:
         """Of each head."""
         return self.dim // self.heads if self.head_dim is None else self.head_dim
-
-    @property
-    def scaling(self) -> RopeScaling:
-        """That of rotary positions."""
-        return RopeScaling(
-            self.rope_scaling, self.rope_factor, self.rope_original, self.rope_low, self.rope_high
-        )
 
 
 POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
@@ -175,7 +145,7 @@ POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
     "concatenated": lambda c: Concatenated(
         Sinusoidal(2 * max(1, c.dim // 8), base=c.base)
     ),  # a quarter of the width
-    "rotary": lambda c: Rotary(c.channels, base=c.base, turned=c.rotary_channels, scaling=c.scaling),
+    "rotary": lambda c: Rotary(c.channels, base=c.base, turned=c.rope.channels, scaling=c.rope.made()),
 }
 BIASES: dict[str, Callable[[SequenceConfig], Bias | Callable[[], Bias] | None]] = {
     "none": lambda c: None,
@@ -246,9 +216,9 @@ def check_memory(config: Any) -> None:
     """A memory is 0 or more tokens, and needs places that are relative: a stream goes on without end."""
     if config.memory == 0:
         return
-    if config.attention not in ("full", "window"):
+    if config.attention.kind not in ("full", "window"):
         raise RegardError(
-            f"memory={config.memory} goes with attention=full or window, got attention={config.attention}; change one"
+            f"memory={config.memory} goes with attention=full or window, got attention={config.attention.kind}; change one"
         )
     with torch.device("meta"), OnlyShapes():
         bias = BIASES[config.bias](config)

@@ -23,7 +23,7 @@ from regard.config import Classes, Count, Depth, Kernel, Size, Width, config
 from regard.errors import RegardError
 from regard.models.actor_critic import ActorCritic
 from regard.models.autoencoder import Autoencoder, AutoencoderConfig
-from regard.models.last_steps import WorldCaches, number_steps, stack_steps
+from regard.models.frame_stack import WorldCaches, number_steps, stack_steps
 from regard.models.sample_inputs import build_seeded
 from regard.nn.embed import StepEmbedding
 from regard.nn.padding import zero_padding

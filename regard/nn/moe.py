@@ -189,17 +189,17 @@ class Experts(nn.Module):
 
 def check_counts(experts: int, chosen: int, gate: str | None) -> None:
     """Raise unless so many can be chosen, and the gate can be learned."""
-    for name, value in (("experts", experts), ("chosen", chosen)):
-        if type(value) is not int or value < 1:
-            raise RegardError(f"{name} must be a whole number above zero, got {value!r}")
-    if chosen > experts:
-        raise RegardError(f"chosen must be at most experts={experts}, got chosen={chosen}")
+    if not 1 <= chosen <= experts:
+        raise RegardError(
+            f"must be from 1 to the number of experts, {experts}, got {chosen}", option="chosen"
+        )
     if gate is not None and gate not in GATES:
-        raise RegardError(f"gate must be one of {', '.join(GATES)}, got {gate!r}")
+        raise RegardError(f"must be one of {', '.join(GATES)}, got {gate!r}", option="gate")
     if gate == "chosen" and chosen == 1:
         raise RegardError(
-            "a softmax over one chosen expert is always 1, so the router would learn nothing from it, got gate=chosen "
-            "and chosen=1; use gate=all, or chosen=2"
+            "must be all where one expert is chosen: a softmax over one is always 1, so the router would learn nothing "
+            "from it, got chosen; or take 2 of them",
+            option="gate",
         )
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from regard.models.encoder import EncoderConfig
+from regard.models.experts import PlainMLP
 from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ACTIVATION_NAMES, ACTIVATIONS, ForeignConfig
 from regard.pretrained.labels import read_labels
@@ -142,8 +143,7 @@ def read(variant: Variant, theirs: ForeignConfig, predicts: str) -> EncoderConfi
         vocab=theirs.whole("vocab_size", 50265 if unused else 30522),
         context=context - unused,
         unused_places=unused,
-        **parts,
-        mlp=theirs.choice(keys["mlp"], "gelu", ACTIVATIONS),
+        mlp=PlainMLP(activation=theirs.choice(keys["mlp"], "gelu", ACTIVATIONS), hidden=parts.pop("hidden")),
         eps=EPS if distilled else theirs.number("layer_norm_eps", EPS),
         token_types=types,
         classes=len(read_labels(theirs.plain)) if predicts == "classes" else None,
@@ -154,6 +154,7 @@ def read(variant: Variant, theirs: ForeignConfig, predicts: str) -> EncoderConfi
         qk_norm=False,
         offset=True,
         tied=True,
+        **parts,
     )
 
 
@@ -166,8 +167,8 @@ def write(variant: Variant, config: EncoderConfig) -> tuple[str, dict[str, Any]]
         keys["dim"]: config.dim,
         keys["depth"]: config.depth,
         keys["heads"]: config.heads,
-        keys["hidden"]: config.hidden or 4 * config.dim,
-        keys["mlp"]: ACTIVATION_NAMES.get(config.mlp, config.mlp),
+        keys["hidden"]: config.mlp.hidden or 4 * config.dim,
+        keys["mlp"]: ACTIVATION_NAMES.get(config.mlp.activation, config.mlp.activation),
         "tie_word_embeddings": True,
     }
     if not distilled:

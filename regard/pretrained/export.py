@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -11,9 +12,8 @@ from torch import Tensor
 
 from regard.config import to_dict
 from regard.errors import RegardError
-from regard.models.attentions import window_of
 from regard.models.encoder import EncoderConfig
-from regard.models.experts import option
+from regard.models.experts import ExpertsMLP, PlainMLP
 from regard.models.sequence_model import OFFSETS, SequenceConfig
 from regard.models.vit import ViTConfig
 from regard.nn.lora import merge
@@ -55,7 +55,11 @@ def find_family(kind: str, config: Any, preferred: str | None = None) -> Family:
         if not problems[family.model_type]:
             return family
     nearest = min(problems, key=lambda name: len(problems[name]))
-    given = {name: getattr(config, name) for name in problems[nearest] if getattr(config, name) is not None}
+    values = {
+        name: reduce(lambda at, each: getattr(at, each, None), name.split("."), config)
+        for name in problems[nearest]
+    }
+    given = {name: value for name, value in values.items() if value is not None}
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
     theirs = {f"--model.{name.replace('_', '-')}": problems[nearest][name] for name in given}
     if None in theirs.values():
@@ -93,45 +97,60 @@ def canonical(config: Any) -> dict[str, Any]:
         found["eps"] = 1e-6 if found.get("norm") == "rmsnorm" else 1e-5
     if isinstance(config, SequenceConfig):
         found |= _canonical_sequence(config)
-    if getattr(config, "mlp", None) == "experts":
-        chosen, activation = option(config, "chosen"), option(config, "expert")
-        found |= {"experts": option(config, "experts"), "chosen": chosen, "expert": activation}
-        found["gate"] = config.gate or default_gate(chosen)
-        found["hidden"] = config.hidden or default_hidden(config.dim, chosen, activation)
     if found.get("hidden") is None and "hidden" in found:
-        found["hidden"] = max(8, 8 * round(config.dim / 3)) if config.mlp == "swiglu" else 4 * config.dim
+        found["hidden"] = 4 * config.dim
     if getattr(config, "position", "rotary") not in ("rotary", "sinusoidal", "concatenated"):
         found["base"] = None
-    return found
+    return _flat(found)
+
+
+def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted names, so that what differs is named as its option is."""
+    flat: dict[str, Any] = {}
+    for name, value in found.items():
+        inner = _flat(value) if isinstance(value, dict) else {}
+        flat |= {f"{name}.{each}": one for each, one in inner.items()} or {name: value}
+    return flat
 
 
 def _canonical_sequence(config: SequenceConfig) -> dict[str, Any]:
-    offsets = OFFSETS.get(config.offsets, ())
+    offsets, mlp, rope = OFFSETS.get(config.offsets, ()), config.mlp, config.rope
     if config.offsets == "usual" and config.offset:
-        offsets = OFFSETS["attention"] if config.mlp == "swiglu" else OFFSETS["all"]
+        offsets = (
+            OFFSETS["attention"] if mlp.activation == "swiglu" and mlp.kind == "plain" else OFFSETS["all"]
+        )
     found: dict[str, Any] = {
         "kv_heads": config.kv_heads or config.heads,
         "head_dim": config.channels,
         "offset": None,
         "offsets": list(offsets),
+        "mlp": _canonical_mlp(mlp, config.dim),
     }
-    scaled = config.position == "rotary" and config.rope_scaling != "none"
-    ramp = scaled and config.rope_scaling != "linear"
-    found["rope_scaling"] = config.rope_scaling if scaled else "none"
-    found["rope_factor"] = config.rope_factor if scaled else None
-    for name in ("rope_original", "rope_low", "rope_high"):
-        found[name] = getattr(config, name) if ramp else None
-    found["rotary_channels"] = None
-    if config.position == "rotary":
-        found["rotary_channels"] = config.rotary_channels or config.channels
+    turns = config.position == "rotary"
+    scaled = turns and rope.scaling != "none"
+    ramp = scaled and rope.scaling != "linear"
+    found["rope"] = {
+        "channels": rope.channels or config.channels if turns else None,
+        "scaling": rope.scaling if scaled else "none",
+        "factor": rope.factor if scaled else None,
+        **{name: getattr(rope, name) if ramp else None for name in ("original", "low", "high")},
+    }
     found["unused_places"] = config.unused_places if config.position == "learned" else None
-    if config.attention == "window":
-        found |= {"attention": "full", "window": window_of(config)}
     if isinstance(config, EncoderConfig):
         predicts = config.classes is None and config.head != "none"
         found["tied"] = config.tied if predicts else None
         found["head"] = config.head if config.classes is None else None
         found["pool"] = None if predicts else config.pool
+    return found
+
+
+def _canonical_mlp(mlp: PlainMLP | ExpertsMLP, dim: int) -> dict[str, Any]:
+    found = {name: value for name, value in to_dict(mlp).items() if name not in IN_TRAINING}
+    if isinstance(mlp, ExpertsMLP):
+        found["gate"] = mlp.gate or default_gate(mlp.chosen)
+        found["hidden"] = mlp.hidden or default_hidden(dim, mlp.chosen, mlp.activation)
+    elif mlp.hidden is None:
+        found["hidden"] = max(8, 8 * round(dim / 3)) if mlp.activation == "swiglu" else 4 * dim
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.models.decoder import DecoderConfig
+from regard.models.experts import PlainMLP
 from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ACTIVATION_NAMES, ACTIVATIONS, ForeignConfig
 from regard.pretrained.names import Names, Row, Stacked, Transposed, linear, norm, row
@@ -24,9 +25,11 @@ def read(theirs: ForeignConfig, predicts: str) -> DecoderConfig:
         dim=dim,
         depth=theirs.whole("n_layer", 12),
         heads=theirs.whole("n_head", 12),
-        hidden=4 * dim if hidden is None else hidden,
         eps=theirs.number("layer_norm_epsilon", 1e-5),
-        mlp=theirs.choice("activation_function", "gelu_new", ACTIVATIONS),
+        mlp=PlainMLP(
+            activation=theirs.choice("activation_function", "gelu_new", ACTIVATIONS),
+            hidden=4 * dim if hidden is None else hidden,
+        ),
         tied=theirs.flag("tie_word_embeddings", True),
         position="learned",
         norm="layernorm",
@@ -42,9 +45,9 @@ def write(config: DecoderConfig) -> tuple[str, dict[str, Any]]:
         "n_embd": config.dim,
         "n_layer": config.depth,
         "n_head": config.heads,
-        "n_inner": config.hidden or 4 * config.dim,
+        "n_inner": config.mlp.hidden or 4 * config.dim,
         "layer_norm_epsilon": config.eps or 1e-5,
-        "activation_function": ACTIVATION_NAMES.get(config.mlp, config.mlp),
+        "activation_function": ACTIVATION_NAMES.get(config.mlp.activation, config.mlp.activation),
         "tie_word_embeddings": config.tied,
     }
 

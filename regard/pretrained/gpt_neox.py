@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from regard.models.decoder import DecoderConfig
+from regard.models.experts import PlainMLP
+from regard.models.sequence_model import RopeConfig
 from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ACTIVATION_NAMES, ACTIVATIONS, ForeignConfig
 from regard.pretrained.names import ByHead, Names, Row, linear, norm, row
@@ -25,17 +28,19 @@ def read(theirs: ForeignConfig, predicts: str) -> DecoderConfig:
         dim=dim,
         depth=theirs.whole("num_hidden_layers", 44),
         heads=heads,
-        hidden=theirs.whole("intermediate_size", 24576),
         eps=theirs.number("layer_norm_eps", 1e-5),
-        mlp=theirs.choice("hidden_act", "gelu", ACTIVATIONS),
+        mlp=PlainMLP(
+            activation=theirs.choice("hidden_act", "gelu", ACTIVATIONS),
+            hidden=theirs.whole("intermediate_size", 24576),
+        ),
         tied=theirs.flag("tie_word_embeddings", False),
         offsets="all" if theirs.flag("attention_bias", True) else "mlp",
         placement="parallel" if parallel else "pre",
         position="rotary",
-        rotary_channels=None if turned == dim // heads else turned,
         norm="layernorm",
         qk_norm=False,
-        **rope,
+        base=rope["base"],
+        rope=replace(rope.get("rope", RopeConfig()), channels=None if turned == dim // heads else turned),
     )
 
 
@@ -48,9 +53,9 @@ def write(config: DecoderConfig) -> tuple[str, dict[str, Any]]:
         "hidden_size": config.dim,
         "num_hidden_layers": config.depth,
         "num_attention_heads": config.heads,
-        "intermediate_size": config.hidden or 4 * config.dim,
+        "intermediate_size": config.mlp.hidden or 4 * config.dim,
         "layer_norm_eps": config.eps or 1e-5,
-        "hidden_act": ACTIVATION_NAMES.get(config.mlp, config.mlp),
+        "hidden_act": ACTIVATION_NAMES.get(config.mlp.activation, config.mlp.activation),
         "tie_word_embeddings": config.tied,
         "attention_bias": config.offsets == "all" or (config.offsets == "usual" and config.offset),
         "use_parallel_residual": config.placement == "parallel",

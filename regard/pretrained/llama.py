@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from regard.models.attentions import FullAttention, WindowAttention, window_of
 from regard.models.decoder import DecoderConfig
+from regard.models.experts import PlainMLP
 from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.names import Names, Row, linear, norm, row
@@ -33,6 +35,7 @@ def read(model_type: str, theirs: ForeignConfig, predicts: str) -> DecoderConfig
             "partial_rotary_factor", theirs.plain.get("partial_rotary_factor"), "all channels turned"
         )
     attention_bias = model_type != "qwen2" and theirs.flag("attention_bias", False)
+    window = read_window(model_type, theirs, depth)
     mlp_bias = model_type == "llama" and theirs.flag("mlp_bias", False)
     return DecoderConfig(
         vocab=theirs.whole("vocab_size", 32000),
@@ -42,14 +45,13 @@ def read(model_type: str, theirs: ForeignConfig, predicts: str) -> DecoderConfig
         heads=heads,
         kv_heads=None if kv_heads in (None, heads) else kv_heads,
         head_dim=head_dim,
-        hidden=theirs.whole("intermediate_size", 11008),
         eps=theirs.number("rms_norm_eps", 1e-6),
         tied=theirs.flag("tie_word_embeddings", False),
-        window=read_window(model_type, theirs, depth),
+        attention=FullAttention() if window is None else WindowAttention(width=window),
         offsets=OFFSETS[model_type == "qwen2", attention_bias, mlp_bias],
         position="rotary",
         norm="rmsnorm",
-        mlp="swiglu",
+        mlp=PlainMLP(activation="swiglu", hidden=theirs.whole("intermediate_size", 11008)),
         qk_norm=model_type == "qwen3",
         **rope,
     )
@@ -98,7 +100,7 @@ def write(model_type: str, config: DecoderConfig) -> tuple[str, dict[str, Any]]:
         "num_attention_heads": config.heads,
         "num_key_value_heads": config.kv_heads or config.heads,
         "head_dim": config.channels,
-        "intermediate_size": config.hidden or max(8, 8 * round(config.dim / 3)),
+        "intermediate_size": config.mlp.hidden or max(8, 8 * round(config.dim / 3)),
         "rms_norm_eps": config.eps or 1e-6,
         "hidden_act": "silu",
         "tie_word_embeddings": config.tied,
@@ -111,11 +113,12 @@ def write(model_type: str, config: DecoderConfig) -> tuple[str, dict[str, Any]]:
     if model_type == "llama":
         found["mlp_bias"] = config.offsets in ("mlp", "all")
     if model_type == "mistral":
-        found["sliding_window"] = config.window
+        found["sliding_window"] = window_of(config)
     if model_type in ("qwen2", "qwen3"):
-        windowed = config.window is not None
+        window = window_of(config)
+        windowed = window is not None
         kind = "sliding_attention" if windowed else "full_attention"
-        found |= {"sliding_window": config.window, "use_sliding_window": windowed}
+        found |= {"sliding_window": window, "use_sliding_window": windowed}
         found["layer_types"] = [kind] * config.depth
         found["max_window_layers"] = 0 if windowed else config.depth
     return CLASSES[model_type], found

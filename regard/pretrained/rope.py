@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from regard.errors import RegardError
-from regard.models.sequence_model import SequenceConfig
+from regard.models.sequence_model import RopeConfig, SequenceConfig
 from regard.pretrained.foreign_config import ForeignConfig
 
 KNOWN = {
@@ -42,11 +42,11 @@ def read_rope(
     if kind == "default":
         return found
     factor = float(given["factor"])
-    found |= {"rope_scaling": kind, "rope_factor": factor}
+    rope: dict[str, Any] = {"scaling": kind, "factor": factor}
     if kind != "linear":
-        found["rope_original"] = given.get("original_max_position_embeddings") or context
+        rope["original"] = given.get("original_max_position_embeddings") or context
     if kind == "llama3":
-        found |= {"rope_low": float(given["low_freq_factor"]), "rope_high": float(given["high_freq_factor"])}
+        rope |= {"low": float(given["low_freq_factor"]), "high": float(given["high_freq_factor"])}
     if kind == "yarn":
         usual = 0.1 * math.log(factor) + 1
         amplitude = given.get("attention_factor")
@@ -54,25 +54,22 @@ def read_rope(
             raise theirs.refuse(
                 "attention_factor", amplitude, f"that of yarn with factor {factor:g}: {usual:.6g}"
             )
-        found |= {
-            "rope_low": float(given.get("beta_slow") or 1.0),
-            "rope_high": float(given.get("beta_fast") or 32.0),
-        }
-    return found
+        rope |= {"low": float(given.get("beta_slow") or 1.0), "high": float(given.get("beta_fast") or 32.0)}
+    return found | {"rope": RopeConfig(**rope)}
 
 
 def write_rope(config: SequenceConfig) -> dict[str, Any]:
     """rope_parameters that say the same."""
     found: dict[str, Any] = {"rope_type": "default", "rope_theta": config.base}
-    if config.rotary_channels is not None:
-        found["partial_rotary_factor"] = config.rotary_channels / config.channels
-    if config.rope_scaling == "none":
+    if config.rope.channels is not None:
+        found["partial_rotary_factor"] = config.rope.channels / config.channels
+    if config.rope.scaling == "none":
         return found
-    found |= {"rope_type": config.rope_scaling, "factor": config.rope_factor}
-    if config.rope_scaling != "linear":
-        found["original_max_position_embeddings"] = config.rope_original
-    if config.rope_scaling == "llama3":
-        found |= {"low_freq_factor": config.rope_low, "high_freq_factor": config.rope_high}
-    if config.rope_scaling == "yarn":
-        found |= {"beta_slow": config.rope_low, "beta_fast": config.rope_high}
+    found |= {"rope_type": config.rope.scaling, "factor": config.rope.factor}
+    if config.rope.scaling != "linear":
+        found["original_max_position_embeddings"] = config.rope.original
+    if config.rope.scaling == "llama3":
+        found |= {"low_freq_factor": config.rope.low, "high_freq_factor": config.rope.high}
+    if config.rope.scaling == "yarn":
+        found |= {"beta_slow": config.rope.low, "beta_fast": config.rope.high}
     return found

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard import registry
 from regard.data.chat_template import ChatTemplate
 from regard.errors import RegardError
-from regard.models.memory import OnlyShapes, build_within_memory
+from regard.models.memory_estimate import OnlyShapes, build_within_memory
 
 
 @dataclass(frozen=True, kw_only=True)

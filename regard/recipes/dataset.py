@@ -145,7 +145,9 @@ class Encodings:
                 stamps.append([path, found.st_size, found.st_mtime_ns])
             except OSError:
                 stamps.append([path, 0, 0])
-        files = hashlib.sha256(json.dumps(stamps).encode("utf-8", "surrogatepass")).hexdigest()
+        files = hashlib.sha256(
+            json.dumps(stamps, allow_nan=False).encode("utf-8", "surrogatepass")
+        ).hexdigest()
         fitted = {name: getattr(self.processor.fitted, name) for name in self.processor.encodes_by}
         return caches.key(kind=type(self.processor).__name__, files=files, fitted=fitted)
 

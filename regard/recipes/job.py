@@ -16,7 +16,7 @@ from regard.data.array import Array
 from regard.data.batch import Batch, Source
 from regard.data.progress import Note
 from regard.data.targets import Numbers
-from regard.models.memory import TO_TRAIN, build_within_memory
+from regard.models.memory_estimate import TO_TRAIN, build_within_memory
 from regard.runs.run import Run
 from regard.training.step import Stepper
 from regard.training.tasks import Task

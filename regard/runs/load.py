@@ -6,7 +6,7 @@ from torch import nn
 
 from regard import files, registry
 from regard.errors import RegardError
-from regard.models.memory import build_within_memory
+from regard.models.memory_estimate import build_within_memory
 from regard.runs.run import Run
 
 

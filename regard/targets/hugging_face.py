@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError, did_you_mean
 from regard.files import open_regular, read_json
-from regard.models.memory import TO_USE, check_fits
+from regard.models.memory_estimate import TO_USE, check_fits
 from regard.nn.eval_mode import eval_mode
 from regard.symmetry.model_under_test import first_line
 from regard.symmetry.output import main_tensor

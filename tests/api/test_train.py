@@ -337,6 +337,8 @@ def test_help_explains_every_option(capsys):
     assert "--data.text" in out and "--data.label" in out  # of tables
     assert "without --out: with the last that this recipe" in out
     code, out, _ = regard_command(capsys, "generate", "--help")
+    assert code == 0 and "--temperature" in out and "--help-all" in out and "--top-p" not in out
+    code, out, _ = regard_command(capsys, "generate", "--help-all")
     assert code == 0 and "--top-p" in out and "--stop" in out
 
 
@@ -418,7 +420,7 @@ WRONG = [
     (["train", "text", "--resume"], "run.*recipe"),
     (
         ["train", "text", "--data", "text.txt", "--train.optimiser", "sgd", "--train.adam-lr", "0.1"],
-        "adam_lr goes.*muon",
+        "adam-lr goes.*muon",
     ),
 ]
 

@@ -1,7 +1,7 @@
 """Words of the command line: what is wrong with them is said in one plain line, with the nearest right one."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import pytest
 from pydantic import Field
@@ -9,9 +9,9 @@ from pydantic import Field
 from regard import registry
 from regard.cli import options
 from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
-from regard.config import UNSPLIT, Rare, Size, config, describe_type, plain_type
+from regard.config import UNSPLIT, Rare, Size, config, describe_type, hints_of, plain_type
 from regard.generation.sampling import Sampling
-from regard.models.attentions import OPTIONS
+from regard.models.attentions import AttentionConfig
 from regard.recipes.base import get_recipe
 from regard.recipes.text.defaults import DecoderSettings
 from regard.recipes.text.generate import GenerateOptions
@@ -175,21 +175,15 @@ def test_every_option_is_explained(name, kind):
         assert hidden or re.search(r"[a-z]{3}.*\(default", found[1].replace("\n", " ")), option
 
 
-@pytest.mark.parametrize(
-    "attention, kind",
-    [(name, "encoder") for name in OPTIONS] + [(name, "decoder") for name in OPTIONS if name != "linformer"],
-)
-def test_every_option_of_an_attention_can_be_given(attention, kind):
-    """An option may have the name of another model's number that follows from the data."""
-    recipe = get_recipe("text")
-    words = [f"--model.attention={attention}", *(f"--model.{name}=8" for name in OPTIONS[attention])]
-    found = options.change_settings(recipe, recipe.defaults(None, kind), words, "regard train text").model
-    assert [getattr(found, name) for name in OPTIONS[attention]] == [8] * len(OPTIONS[attention])
-
-
-@pytest.mark.parametrize("kind, chosen", [("decoder", True), ("encoder", True), ("additive", False)])
-def test_features_are_chosen_where_they_are_random_and_hidden_where_they_follow_from_the_data(kind, chosen):
-    assert ("--model.features" in options.help_text(get_recipe("text"), None, kind, [], every=True)) == chosen
+@pytest.mark.parametrize("attention", get_args(get_args(AttentionConfig)[0]))
+def test_every_option_of_an_attention_can_be_given(attention):
+    recipe, kind = get_recipe("text"), attention().kind
+    names = hints_of(attention).keys() - {"kind"}
+    words = [f"--model.attention={kind}", *(f"--model.attention.{name}=8" for name in names)]
+    found = options.change_settings(
+        recipe, recipe.defaults(None, "encoder"), words, "regard train text"
+    ).model
+    assert found.attention == attention(**dict.fromkeys(names, 8))
 
 
 @pytest.mark.parametrize("cls", [PredictOptions, EvaluateOptions, CheckOptions, LookOptions, GenerateOptions])

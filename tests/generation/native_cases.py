@@ -5,44 +5,61 @@ import os
 import torch
 
 from regard.generation.native.compile import PATHS, processor_features
+from regard.models.attentions import BigBirdAttention, WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.experts import ExpertsMLP, PlainMLP
+from regard.models.sequence_model import RopeConfig
 
 SMALL = {"vocab": 37, "context": 64, "dim": 48, "depth": 2, "heads": 4}
-LLAMA3 = {
-    "rope_scaling": "llama3",
-    "rope_factor": 8.0,
-    "rope_original": 16,
-    "rope_low": 1.5,
-    "rope_high": 3.0,
-}
+LLAMA3 = {"rope": RopeConfig(scaling="llama3", factor=8.0, original=16, low=1.5, high=3.0)}
 CASES = {
     "default": {},
     "gpt2": {
         "position": "learned",
         "norm": "layernorm",
-        "mlp": "gelu_tanh",
+        "mlp": PlainMLP(activation="gelu_tanh"),
         "qk_norm": False,
         "offset": True,
         "tied": True,
     },
-    "llama": {"kv_heads": 2, "head_dim": 16, "mlp": "swiglu", "qk_norm": False, "base": 500.0, **LLAMA3},
-    "qwen": {"kv_heads": 1, "mlp": "swiglu", "offsets": "qkv", "eps": 1e-3},
+    "llama": {
+        **LLAMA3,
+        "kv_heads": 2,
+        "head_dim": 16,
+        "mlp": PlainMLP(activation="swiglu"),
+        "qk_norm": False,
+        "base": 500.0,
+    },
+    "qwen": {"kv_heads": 1, "mlp": PlainMLP(activation="swiglu"), "offsets": "qkv", "eps": 1e-3},
     "neox": {
         "placement": "parallel",
         "norm": "layernorm",
-        "mlp": "gelu",
+        "mlp": PlainMLP(activation="gelu"),
         "offset": True,
-        "rotary_channels": 4,
+        "rope": RopeConfig(channels=4),
     },
-    "post": {"placement": "post", "position": "sinusoidal", "mlp": "relu", "embedding_scale": True},
-    "deepnorm": {"placement": "deepnorm", "mlp": "leaky", "position": "none", "bias": "alibi"},
+    "post": {
+        "placement": "post",
+        "position": "sinusoidal",
+        "mlp": PlainMLP(activation="relu"),
+        "embedding_scale": True,
+    },
+    "deepnorm": {
+        "placement": "deepnorm",
+        "mlp": PlainMLP(activation="leaky"),
+        "position": "none",
+        "bias": "alibi",
+    },
     "buckets": {"position": "none", "bias": "buckets", "softcap": 5.0},
     "concatenated": {"position": "concatenated", "tied": True, "embedding_norm": True},
     "roberta": {"position": "learned", "unused_places": 2},
     "ngrams": {"ngrams": 4, "vocab": 101},
-    "window": {"attention": "window", "window": 7},
-    "full in a window": {"window": 5, "rope_scaling": "linear", "rope_factor": 2.0},
-    "yarn": {"rope_scaling": "yarn", "rope_factor": 4.0, "rope_original": 16, "rope_high": 8.0},
+    "window": {"attention": WindowAttention(width=7)},
+    "full in a window": {
+        "attention": WindowAttention(width=5),
+        "rope": RopeConfig(scaling="linear", factor=2.0),
+    },
+    "yarn": {"rope": RopeConfig(scaling="yarn", factor=4.0, original=16, high=8.0)},
     "lora": {"lora": 2},
     "memory": {"memory": 8},
     "odd sizes": {
@@ -50,29 +67,13 @@ CASES = {
         "heads": 3,
         "kv_heads": 1,
         "vocab": 33,
-        "hidden": 41,
-        "mlp": "swiglu",
+        "mlp": PlainMLP(activation="swiglu", hidden=41),
         "offsets": "all",
     },
 }
 # options that change nothing once a model is trained, or belong to an attention that is refused
 OTHERS = {"dropout", "zero_start", "context", "depth", "dim", "heads"}
-REFUSED = {
-    "weights": "sparsemax",
-    "block": 8,
-    "random_blocks": 1,
-    "features": 8,
-    "redraw": 3,
-    "projected": 4,
-    "buckets": 2,
-    "rounds": 2,
-    "attention_seed": 1,
-    "experts": 4,
-    "chosen": 1,
-    "expert": "gelu",
-    "gate": "all",
-    "balance": 0.1,
-}
+REFUSED = {"weights": "sparsemax", "attention": BigBirdAttention(block=8), "mlp": ExpertsMLP(count=4)}
 RUNS_HERE = [name for name, (_, needed, _) in PATHS.items() if needed <= processor_features()]
 
 

@@ -9,9 +9,11 @@ from regard.errors import RegardError
 from regard.generation import beam_search as module
 from regard.generation.batch_readers import PromptReader, SourceReader, generate_targets
 from regard.generation.beam_search import RUN, _log_sum, _top, beam_search
+from regard.models.attentions import WindowAttention
 from regard.models.conv import Conv
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.experts import PlainMLP
 from regard.models.recurrent import GRU, LSTM
 from regard.models.recurrent_seq2seq import GRUSeq2Seq, LSTMSeq2Seq
 
@@ -316,8 +318,8 @@ def of_bart(theirs):
     """BART is a choice of our parts."""
     ours = EncoderDecoder(
         EncoderDecoderConfig(
-            vocab=13, context=20, dim=16, depth=2, decoder_depth=1, heads=2, hidden=24, position="learned",
-            norm="layernorm", placement="post", mlp="gelu", qk_norm=False, offset=True, embedding_norm=True,
+            vocab=13, context=20, dim=16, depth=2, decoder_depth=1, heads=2, mlp=PlainMLP(activation="gelu", hidden=24),
+            position="learned", norm="layernorm", placement="post", qk_norm=False, offset=True, embedding_norm=True,
         )
     ).double().eval()  # fmt: skip
     weights = {"embed.weight": theirs.model.shared.weight}
@@ -402,7 +404,9 @@ def test_beams_of_a_decoder_are_hugging_faces():
 
 
 def test_a_decoder_of_ours_searches_in_batches_as_one_by_one():
-    config = DecoderConfig(vocab=13, context=32, dim=16, depth=1, heads=2, window=4, ngrams=2)
+    config = DecoderConfig(
+        vocab=13, context=32, dim=16, depth=1, heads=2, attention=WindowAttention(width=4), ngrams=2
+    )
     model = sharp(Decoder(config), 2.0)
     prompts = [[1, 2, 3, 4, 5, 6], [7]]
     reader = PromptReader(model, prompts)

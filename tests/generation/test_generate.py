@@ -14,6 +14,7 @@ from regard.generation.generate import generate, generate_samples, search_contin
 from regard.generation.incremental import IncrementalDecoder
 from regard.generation.sampling import Sampling, candidates, draw_tokens, penalise_repeats
 from regard.generation.stops import Stops
+from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 
 LETTERS = "abcdefgh"
@@ -182,7 +183,13 @@ def test_others_keep_their_random_numbers_and_the_model_its_mode():
 
 
 @pytest.mark.parametrize(
-    "how", [{"position": "learned"}, {"bias": "alibi"}, {"window": 5}, {"window": 9, "bias": "relative"}]
+    "how",
+    [
+        {"position": "learned"},
+        {"bias": "alibi"},
+        {"attention": WindowAttention(width=5)},
+        {"attention": WindowAttention(width=9), "bias": "relative"},
+    ],
 )
 @pytest.mark.parametrize("prompt", ["abc", "abcdefgh" * 2])
 def test_with_and_without_a_cache_beyond_the_context(how, prompt):

@@ -13,7 +13,9 @@ from regard.generation.native.describe import why_not
 from regard.generation.native.library import Matrix
 from regard.generation.native.model import limit_of, open_native
 from regard.generation.native.pack import KINDS, arrange, pack_matrix
+from regard.models.attentions import BigBirdAttention, LSHAttention, PerformerAttention
 from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.experts import ExpertsMLP
 from regard.nn.quantise import GROUP, ZERO, Quantised, quantise
 from regard.recipes.text.fast_weights import round_weights
 from tests.generation.native_cases import (
@@ -78,11 +80,11 @@ def test_every_option_is_compared_or_refused():
 @pytest.mark.parametrize(
     "options, word",
     [
-        ({"attention": "performer"}, "performer"),
-        ({"attention": "bigbird", "block": 8}, "bigbird"),
-        ({"attention": "lsh"}, "lsh"),
+        ({"attention": PerformerAttention()}, "performer"),
+        ({"attention": BigBirdAttention(block=8)}, "bigbird"),
+        ({"attention": LSHAttention()}, "lsh"),
         ({"weights": "entmax"}, "entmax"),
-        ({"mlp": "experts"}, "experts"),
+        ({"mlp": ExpertsMLP()}, "experts"),
         ({"bias": "relative", "position": "none"}, "relative"),
         ({"dim": 4096, "heads": 2}, "1024 channels"),
     ],

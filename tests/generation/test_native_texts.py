@@ -18,6 +18,7 @@ from regard.generation.generate import generate_texts
 from regard.generation.native import compile as compiling
 from regard.generation.native.compile import NoNative, choose_path, load_library
 from regard.generation.native.model import NativeModel, open_native
+from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder
 from regard.nn.quantise import Quantised
 from regard.pretrained.gguf import read_gguf
@@ -49,7 +50,7 @@ def pair(**options):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, CASES["gpt2"], {"attention": "window", "window": 5}], ids=["llama", "gpt2", "window"]
+    "options", [{}, CASES["gpt2"], {"attention": WindowAttention(width=5)}], ids=["llama", "gpt2", "window"]
 )
 def test_greedy_texts_are_the_same_with_and_without_cache_and_beyond_the_context(options):
     model, native = pair(**options)

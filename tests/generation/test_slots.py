@@ -7,23 +7,31 @@ import torch
 
 from regard.errors import RegardError
 from regard.generation.slots import make_slots
+from regard.models.attentions import BigBirdAttention, PerformerAttention, WindowAttention
 from regard.models.conv import Conv
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder
+from regard.models.experts import PlainMLP
 from regard.models.recurrent import GRU, LSTM
 
 VOCAB, CONTEXT, COUNT = 29, 24, 5
 DECODERS = {
     "ours": {},
     "grouped heads and n-grams": {"kv_heads": 2, "ngrams": 3},
-    "GPT-2": {"position": "learned", "norm": "layernorm", "offset": True, "mlp": "gelu_tanh", "tied": True},
-    "Llama": {"kv_heads": 1, "mlp": "swiglu", "qk_norm": False},
-    "a window": {"attention": "window", "window": 5},
-    "a window of one": {"attention": "window", "window": 1},
+    "GPT-2": {
+        "position": "learned",
+        "norm": "layernorm",
+        "offset": True,
+        "mlp": PlainMLP(activation="gelu_tanh"),
+        "tied": True,
+    },
+    "Llama": {"kv_heads": 1, "mlp": PlainMLP(activation="swiglu"), "qk_norm": False},
+    "a window": {"attention": WindowAttention(width=5)},
+    "a window of one": {"attention": WindowAttention(width=1)},
     "alibi": {"position": "none", "bias": "alibi"},
     "relative": {"position": "none", "bias": "relative"},
     "buckets": {"position": "none", "bias": "buckets"},
-    "big bird": {"attention": "bigbird", "block": 4, "random_blocks": 1},
+    "big bird": {"attention": BigBirdAttention(block=4, random_blocks=1)},
     "sinusoidal and sparse": {"position": "sinusoidal", "weights": "sparsemax"},
     "parallel, capped": {"placement": "parallel", "softcap": 5.0},
 }
@@ -97,7 +105,7 @@ def test_models_without_attention_do_so_too(cls):
 
 
 def test_an_endless_model_has_slots_longer_than_its_context():
-    model = decoder(attention="window", window=4)
+    model = decoder(attention=WindowAttention(width=4))
     assert model.limit is None
     assert play(model, 3 * CONTEXT, 12, seed=2) < 2e-5
 
@@ -124,7 +132,7 @@ def test_what_cannot_be_is_said():
     with pytest.raises(RegardError, match="count and a capacity of at least 1"):
         make_slots(model, 0, 5)
     with pytest.raises(RegardError, match="performer keeps sums"):
-        make_slots(decoder(attention="performer"), 2, 5)
+        make_slots(decoder(attention=PerformerAttention()), 2, 5)
     with pytest.raises(RegardError, match="Encoder cannot go on"):
         make_slots(Encoder.tiny()[0], 2, 5)
     slots = make_slots(model, 2, 5)

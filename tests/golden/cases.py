@@ -59,7 +59,8 @@ CASES["text-words"] = Case(
     (
         train(
             "text",
-            "--data plain.txt --data.tokens words --model.attention window --model.window 4" + LANGUAGE,
+            "--data plain.txt --data.tokens words --model.attention window --model.attention.width 4"
+            + LANGUAGE,
         ),
         GENERATE,
         "generate run --prompts other.txt --max-new 2 --temperature 0 --out texts.jsonl --seed 1",
@@ -79,10 +80,10 @@ CASES["text-attention"] = Case(
                 4,
             )
             for how, out in (
-                ("bigbird --model.block 8 --model.random-blocks 1", "bigbird"),
-                ("performer --model.features 16", "performer"),
-                ("lsh --model.buckets 4 --model.block 8", "lsh"),
-                ("linformer --model.projected 8 --task masked", "linformer"),
+                ("bigbird --model.attention.block 8 --model.attention.random-blocks 1", "bigbird"),
+                ("performer --model.attention.features 16", "performer"),
+                ("lsh --model.attention.buckets 4 --model.attention.block 8", "lsh"),
+                ("linformer --model.attention.projected 8 --task masked", "linformer"),
                 (
                     "full --model.position learned --model.bias alibi --model.norm layernorm --model.placement post",
                     "post",
@@ -93,28 +94,28 @@ CASES["text-attention"] = Case(
         'look bigbird --input "the old king"',
         'generate lsh --prompt "the cat " --max-new 4 --seed 1',
     ),
-    ("train text --data plain.txt --model.attention window --model.window 0 --out none",),
+    ("train text --data plain.txt --model.attention window --model.attention.width 0 --out none",),
 )
 CASES["text-experts"] = Case(
     data.texts,
     (
         train(
             "text",
-            "--data plain.txt --model.mlp experts --model.experts 4 --model.chosen 2" + LANGUAGE,
+            "--data plain.txt --model.mlp experts --model.mlp.count 4 --model.mlp.chosen 2" + LANGUAGE,
             steps=4,
         ),
         'look run --input "the old king"',
         "evaluate run --json",
         GENERATE,
     ),
-    ("train text --data plain.txt --model.mlp experts --model.experts 2 --model.chosen 3 --out none",),
+    ("train text --data plain.txt --model.mlp experts --model.mlp.count 2 --model.mlp.chosen 3 --out none",),
 )
 CASES["text-export"] = Case(
     data.texts,
     (
         train(
             "text",
-            "--data plain.txt --model.mlp swiglu --model.ngrams 1 --data.tokens bpe" + LANGUAGE,
+            "--data plain.txt --model.mlp.activation swiglu --model.ngrams 1 --data.tokens bpe" + LANGUAGE,
             steps=4,
         ),
         "export run --to hf --out exported",

@@ -8,6 +8,7 @@ from regard.look.model_input import ModelInput, Tokens
 from regard.look.record import record
 from regard.look.token_streams import Streams
 from regard.look.views.attention import attention
+from regard.models.attentions import LinformerAttention
 from tests.models.sequences import ATTENTIONS, CAUSAL_ATTENTIONS, N, decoder, encoder, some_tokens
 
 IMPLIED = ("performer", "linformer", "lsh")
@@ -73,7 +74,7 @@ def test_a_planted_error_is_not_proved():
 @pytest.mark.parametrize("projected", [4, N])
 def test_projected_keys_are_not_called_tokens(projected):
     """Even where there are as many of them."""
-    seen, _ = recorded(encoder(torch.float32, attention="linformer", projected=projected))
+    seen, _ = recorded(encoder(torch.float32, attention=LinformerAttention(projected=projected)))
     tokens = Tokens("tokens", tuple("abcdefghijklmn"[:N]), "text")
     streams = Streams(ModelInput(inputs={}, streams=(tokens,)))
     queries, keys = (streams.found[number] for number in streams.of(seen[0]))

@@ -6,13 +6,14 @@ from regard.look.model_input import Tokens
 from regard.look.views.experts import ExpertsView
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.experts import ExpertsMLP
 from regard.nn.moe import find_experts
 from regard.recipes.text.model_input import TextInput
 from regard.runs.number_format import say_percent
 from tests.look.browser import opened, plain
 from tests.look.scenes import gather, write_page
 
-SMALL = {"vocab": 13, "context": 32, "dim": 16, "depth": 2, "heads": 2, "mlp": "experts", "experts": 4}
+SMALL = {"vocab": 13, "context": 32, "dim": 16, "depth": 2, "heads": 2, "mlp": ExpertsMLP(count=4)}
 
 
 def scene_of(model, **inputs):

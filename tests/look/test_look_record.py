@@ -18,6 +18,7 @@ from regard.attention.kernels.reference import attention_weights
 from regard.attention.masks import Causal, Padding
 from regard.look.measure import attention_received, distance, entropy
 from regard.look.record import NOTE_FAST, record
+from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from tests.look.architectures import ARCHITECTURES, built, told
@@ -256,7 +257,7 @@ SIZES = {"vocab": 17, "context": 16, "dim": 32, "depth": 2, "heads": 4}
     "options",
     [
         {},
-        {"kv_heads": 2, "window": 4},
+        {"kv_heads": 2, "attention": WindowAttention(width=4)},
         {"bias": "alibi", "position": "none"},
         {"bias": "buckets", "position": "learned"},
         {"bias": "relative", "position": "none"},

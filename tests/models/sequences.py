@@ -7,6 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.models.attentions import (
+    BigBirdAttention,
+    FullAttention,
+    LinformerAttention,
+    LSHAttention,
+    PerformerAttention,
+    WindowAttention,
+)
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.sequence_model import BIASES, POSITIONS
@@ -15,16 +23,20 @@ VOCAB, CONTEXT, B, N = 11, 40, 3, 14
 SMALL: dict[str, Any] = {"vocab": VOCAB, "context": CONTEXT, "dim": 16, "depth": 2, "heads": 2}
 # every attention with its options, small enough that each makes a difference for N tokens
 ATTENTIONS: dict[str, dict[str, Any]] = {
-    "window": {"attention": "window", "window": 5},
-    "bigbird": {"attention": "bigbird", "block": 2, "random_blocks": 1},
-    "performer": {"attention": "performer", "features": 8},
-    "linformer": {"attention": "linformer", "projected": 4},
-    "lsh": {"attention": "lsh", "block": 2, "buckets": 2, "rounds": 2},
+    "window": {"attention": WindowAttention(width=5)},
+    "bigbird": {"attention": BigBirdAttention(block=2, random_blocks=1)},
+    "performer": {"attention": PerformerAttention(features=8)},
+    "linformer": {"attention": LinformerAttention(projected=4)},
+    "lsh": {"attention": LSHAttention(block=2, buckets=2, rounds=2)},
     "sparsemax": {"weights": "sparsemax"},
     "entmax": {"weights": "entmax"},
 }
 CAUSAL_ATTENTIONS = {name: how for name, how in ATTENTIONS.items() if name != "linformer"}
 PARTS = [(position, bias) for position in POSITIONS for bias in BIASES]
+
+
+def within(window):
+    return FullAttention() if window is None else WindowAttention(width=window)
 
 
 def decoder(dtype: torch.dtype = torch.float64, **options: Any) -> Decoder:

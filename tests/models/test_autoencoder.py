@@ -16,8 +16,8 @@ from regard.models.autoencoder import (
     DenoisingConfig,
     VAEConfig,
 )
-from regard.models.noise import GREY, NOISES
-from regard.models.objective import weighted_bound
+from regard.models.corruption import GREY, NOISES
+from regard.models.elbo import weighted_bound
 from regard.models.sample_inputs import build_seeded
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Shifts, Trivial

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from regard.attention.cache import Cache
-from tests.models.sequences import CAUSAL_ATTENTIONS, CONTEXT, PARTS, B, N, decoder, gap, some_tokens
+from regard.models.attentions import WindowAttention
+from tests.models.sequences import CAUSAL_ATTENTIONS, CONTEXT, PARTS, B, N, decoder, gap, some_tokens, within
 
 TOLERANCE = 1e-5
 ALL = [{"position": position, "bias": bias, "ngrams": 3, "kv_heads": 1} for position, bias in PARTS]
@@ -21,7 +22,7 @@ def stepwise(model, tokens, chunks, caches):
 
 @pytest.mark.parametrize("how, window", [(how, None) for how in ALL] + [(how, 4) for how in ALL[::3]])
 def test_step_by_step_equals_all_at_once(how, window):
-    model, tokens = decoder(torch.float32, window=window, **how), some_tokens()
+    model, tokens = decoder(torch.float32, attention=within(window), **how), some_tokens()
     with torch.no_grad():
         whole = model(tokens)
     for length, chunks in ((None, [5, 4, N - 9]), (N, [N - 2, 1, 1])):
@@ -39,7 +40,7 @@ RAGGED = [(how, (None, 4)[i % 2], ("right", "left")[i // 2 % 2]) for i, how in e
 @pytest.mark.parametrize("how, window, side", RAGGED)
 def test_rows_of_different_length(how, window, side):
     """Padded prompts of 8, 5 and 1 tokens, then steps: each row is what it is alone."""
-    model, tokens = decoder(torch.float32, window=window, **how), some_tokens()
+    model, tokens = decoder(torch.float32, attention=within(window), **how), some_tokens()
     lengths, size, steps = (8, 5, 1), 8, 3
     prompt, real = torch.full((B, size), -1), torch.zeros(B, size, dtype=torch.bool)
     for i, length in enumerate(lengths):
@@ -81,7 +82,7 @@ def test_places_may_be_given_with_a_cache():
 @pytest.mark.parametrize("size", [2, 9])
 def test_rows_may_be_taken_anew(window, size):
     """As a beam search does: rows go on from other rows, fewer or more of them."""
-    model, tokens = decoder(torch.float32, window=window, ngrams=3), some_tokens()
+    model, tokens = decoder(torch.float32, attention=within(window), ngrams=3), some_tokens()
     for rows in ([2, 2, 0], [1], [0, 1, 1, 2, 0]):
         caches = model.caches(N)
         with torch.no_grad():
@@ -127,12 +128,18 @@ def test_limit_says_how_much_to_show_at_once():
     assert (
         decoder().limit
         == decoder(bias="alibi").limit
-        == decoder(window=4, position="learned").limit
+        == decoder(attention=WindowAttention(width=4), position="learned").limit
         == CONTEXT
     )
-    assert decoder(window=4).limit is decoder(window=4, position="none", bias="buckets").limit is None
-    assert decoder(window=2 * CONTEXT).limit == CONTEXT
-    assert decoder(window=4, bias="relative").limit == CONTEXT  # with rotary it knows where a text begins
+    assert (
+        decoder(attention=WindowAttention(width=4)).limit
+        is decoder(attention=WindowAttention(width=4), position="none", bias="buckets").limit
+        is None
+    )
+    assert decoder(attention=within(2 * CONTEXT)).limit == CONTEXT
+    assert (
+        decoder(attention=WindowAttention(width=4), bias="relative").limit == CONTEXT
+    )  # with rotary it knows where a text begins
 
 
 @torch.no_grad()

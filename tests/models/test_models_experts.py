@@ -7,25 +7,29 @@ from regard.errors import RegardError
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from regard.models.experts import ExpertsMLP
 from regard.models.permutation_lm import PermutationConfig, PermutationLM
 from regard.models.set_transformer import SetTransformerConfig
 from regard.models.vit import ViTConfig
 from regard.nn.moe import Experts, find_experts, hear_routes
 from regard.symmetry.check import check
 
-SMALL = {"vocab": 13, "context": 32, "dim": 16, "depth": 2, "heads": 2, "mlp": "experts", "experts": 4}
+SMALL = {"vocab": 13, "context": 32, "dim": 16, "depth": 2, "heads": 2}
+FOUR = {**SMALL, "mlp": ExpertsMLP(count=4)}
 CASES = {
-    "decoder": (Decoder, DecoderConfig(**SMALL)),
+    "decoder": (Decoder, DecoderConfig(**FOUR)),
     "decoder, parallel and tied": (
         Decoder,
-        DecoderConfig(**SMALL, placement="parallel", tied=True, expert="swiglu"),
+        DecoderConfig(**SMALL, placement="parallel", tied=True, mlp=ExpertsMLP(count=4, activation="swiglu")),
     ),
     "classifier": (
         Encoder,
-        EncoderConfig(**SMALL, classes=3, pool="class", position="none", bias="alibi", chosen=1),
+        EncoderConfig(
+            **SMALL, classes=3, pool="class", position="none", bias="alibi", mlp=ExpertsMLP(count=4, chosen=1)
+        ),
     ),
-    "encoder-decoder": (EncoderDecoder, EncoderDecoderConfig(**SMALL, dropout=0.0)),
-    "permutation LM": (PermutationLM, PermutationConfig(**SMALL)),
+    "encoder-decoder": (EncoderDecoder, EncoderDecoderConfig(**FOUR, dropout=0.0)),
+    "permutation LM": (PermutationLM, PermutationConfig(**FOUR)),
 }
 
 
@@ -87,10 +91,10 @@ def test_every_block_of_both_stacks_has_experts():
 
 
 def test_blocks_that_begin_at_zero_and_deepnorm_reach_every_expert():
-    zero = Decoder(DecoderConfig(**SMALL, zero_start=True))
+    zero = Decoder(DecoderConfig(**FOUR, zero_start=True))
     assert not any(layer.down.weight.any() for _, layer in find_experts(zero))
     torch.manual_seed(0)
-    deep = Decoder(DecoderConfig(**SMALL, placement="deepnorm"))
+    deep = Decoder(DecoderConfig(**FOUR, placement="deepnorm"))
     for _, layer in find_experts(deep):
         spread = layer.up.weight.std(dim=(1, 2))
         assert (

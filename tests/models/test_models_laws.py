@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from regard import registry
+from regard.models.attentions import WindowAttention
+from regard.models.experts import PlainMLP
 from regard.models.sequence_model import SequenceConfig
 from regard.symmetry.groups import EVERYTHING, Permutations, Shifts, Trivial
 from tests.models.sequences import (
@@ -26,17 +28,22 @@ from tests.models.sequences import (
 REGISTERED = list(registry.entries("models"))
 SEQUENCES = [name for name in REGISTERED if issubclass(registry.find("models", name).Config, SequenceConfig)]
 EXTRAS = [
-    {"window": 4, "ngrams": 3},
+    {"attention": WindowAttention(width=4), "ngrams": 3},
     {"placement": "post", "norm": "layernorm", "embedding_norm": True, "offset": True, "qk_norm": False},
     {
         "placement": "deepnorm",
-        "mlp": "swiglu",
+        "mlp": PlainMLP(activation="swiglu"),
         "kv_heads": 1,
         "softcap": 3.0,
         "tied": True,
         "position": "concatenated",
     },
-    {"zero_start": True, "embedding_scale": True, "position": "sinusoidal", "mlp": "leaky"},
+    {
+        "zero_start": True,
+        "embedding_scale": True,
+        "position": "sinusoidal",
+        "mlp": PlainMLP(activation="leaky"),
+    },
     {"position": "none", "bias": "none"},
 ]
 CLASSIFIERS = [
@@ -164,7 +171,9 @@ def test_the_future_does_not_matter_whatever_the_attention(how):
         assert gap(other[:, cut:], out[:, cut:]) > 1e-6
 
 
-@pytest.mark.parametrize("how", [{}, {"window": 4}, {"position": "learned", "bias": "relative"}])
+@pytest.mark.parametrize(
+    "how", [{}, {"attention": WindowAttention(width=4)}, {"position": "learned", "bias": "relative"}]
+)
 def test_no_gradient_comes_from_the_future(how):
     model, seen = decoder(**how), []
     model.embed.register_forward_hook(lambda module, given, out: seen.append(out))
@@ -206,7 +215,10 @@ def test_compiles_in_one_graph(name):
 @pytest.mark.parametrize(
     "make, how",
     [
-        (decoder, {"window": 4, "bias": "alibi", "ngrams": 3, "embedding_norm": True}),
+        (
+            decoder,
+            {"attention": WindowAttention(width=4), "bias": "alibi", "ngrams": 3, "embedding_norm": True},
+        ),
         (encoder, {"classes": 3, "pool": "class", "mlp": "swiglu", "window": 3}),
         *((decoder, ATTENTIONS[name]) for name in ("performer", "lsh", "entmax")),
         (encoder, ATTENTIONS["linformer"]),

@@ -5,6 +5,7 @@ import torch
 
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.experts import PlainMLP
 
 transformers = pytest.importorskip("transformers")
 
@@ -68,7 +69,7 @@ def test_gpt2():
                 heads=H,
                 position="learned",
                 norm="layernorm",
-                mlp="gelu",
+                mlp=PlainMLP(activation="gelu"),
                 offset=True,
                 qk_norm=False,
                 tied=True,
@@ -118,8 +119,7 @@ def test_llama(kv_heads):
                 depth=L,
                 heads=H,
                 kv_heads=kv_heads,
-                mlp="swiglu",
-                hidden=40,
+                mlp=PlainMLP(activation="swiglu", hidden=40),
                 qk_norm=False,
             )
         )
@@ -178,8 +178,7 @@ def test_bert():
                 heads=H,
                 position="learned",
                 norm="layernorm",
-                mlp="gelu",
-                hidden=50,
+                mlp=PlainMLP(activation="gelu", hidden=50),
                 placement="post",
                 offset=True,
                 qk_norm=False,

@@ -7,6 +7,7 @@ import torch
 
 from regard.attention.places import sides
 from regard.data.batch import IGNORE, Batch
+from regard.models.attentions import PerformerAttention, WindowAttention
 from regard.models.permutation_lm import PermutationConfig, PermutationLM
 from regard.symmetry.check import check
 from regard.training.permuted_task import PermutedToken
@@ -118,7 +119,8 @@ def test_without_an_order_it_is_that_of_the_places():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"position": "none", "bias": "relative", "window": 4}, {"kv_heads": 1}]
+    "options",
+    [{}, {"position": "none", "bias": "relative", "attention": WindowAttention(width=4)}, {"kv_heads": 1}],
 )
 def test_laws(options):
     model = permutation(**options)
@@ -136,7 +138,7 @@ def test_laws(options):
     (lambda: PermutationLM(PermutationConfig(**SMALL | {"vocab": 1})), "vocab.*2.*got 1"),
     (lambda: permutation()(some_tokens(), asked=torch.zeros(B, 1, dtype=torch.long)), "asked needs rank"),
     (lambda: (m := permutation())(some_tokens(), rank=orders(), caches=m.caches()), "caches.*rank"),
-    (lambda: PermutationConfig(**SMALL, attention="performer"), "goes with.*attention=performer"),
+    (lambda: PermutationConfig(**SMALL, attention=PerformerAttention()), "goes with.*attention=performer"),
     (lambda: PermutedToken(share=1.5), "share.*1.5"),
 ])  # fmt: skip
 def test_words_of_errors(make, words):

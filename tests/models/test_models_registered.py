@@ -6,7 +6,7 @@ import torch
 from regard import registry
 from regard.api import train
 from regard.api.check import check
-from regard.models.registered import registered_name
+from regard.models.registry_name import registered_name
 from regard.models.vit import ViT, ViTConfig
 from regard.runs.load import load_model
 from regard.runs.run import Run

@@ -1,19 +1,17 @@
 """Encoder-decoders: equal to torch.nn's, to loops of Luong's and Bahdanau's attention, and the same step by step."""
 
-from dataclasses import fields, replace
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.config import from_json, to_json
+from regard.config import from_json, options_of, override, to_json
 from regard.errors import RegardError
 from regard.look.record import record
 from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.cost import cost_of_pair, count_operations
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from regard.models.experts import OPTIONS as OPTIONS_OF_EXPERTS
+from regard.models.experts import PlainMLP
 from regard.models.recurrent_seq2seq import (
     GRUSeq2Seq,
     GRUSeq2SeqConfig,
@@ -155,21 +153,17 @@ def test_every_option_does_something(cls):
     other = {
         "vocab": 12, "source_vocab": 9, "dim": 16, "depth": 2, "decoder_depth": 3, "dropout": 0.5, "softcap": 2.0,
         "score": "dot", "kernel": 5, "position": "none", "heads": 3, "kv_heads": 1, "bias": "alibi", "base": 9.0,
-        "norm": "layernorm", "placement": "post", "mlp": "gelu", "hidden": 20,
-        "experts": 3, "chosen": 3, "expert": "swiglu", "gate": "all", "balance": 0.5,
+        "norm": "layernorm", "placement": "post", "mlp": "experts", "mlp.activation": "gelu", "mlp.hidden": 20,
+        "mlp.count": 3, "mlp.chosen": 3, "mlp.gate": "all", "mlp.balance": 0.5, "context": 31,
     }  # fmt: skip
-    for field in fields(cls.Config):
-        name = field.name
+    for name in options_of(cls.Config):
         start = {"shared": False} if name == "source_vocab" else {}
         start |= {"position": "learned"} if name == "context" and cls is not LSTMSeq2Seq else {}
-        start |= {"heads": 2} if cls is EncoderDecoder else {}
-        start |= {"mlp": "experts"} if name in OPTIONS_OF_EXPERTS else {}
+        start |= {"mlp": "experts"} if name in ("mlp.count", "mlp.chosen", "mlp.gate", "mlp.balance") else {}
         if name == "context" and cls is LSTMSeq2Seq:  # it reads any length
             continue
-        config = cls.Config(**SMALL | start)
-        changed = replace(
-            config, **{name: other.get(name, 31 if name == "context" else not getattr(config, name))}
-        )
+        config = override(cls.Config(**SMALL, **({"heads": 2} if cls is EncoderDecoder else {})), start)
+        changed = override(config, {name: other[name] if name in other else not getattr(config, name)})
         assert changed != config and from_json(cls.Config, to_json(changed)) == changed
         outs = []
         for each in (config, changed):
@@ -283,8 +277,8 @@ def torch_pair(pre, dtype):
     if not pre:  # torch puts one more norm at the end of each side
         theirs.encoder.norm = theirs.decoder.norm = None
     ours = made(
-        EncoderDecoder, dtype, depth=2, decoder_depth=1, heads=2, hidden=20, position="none", norm="layernorm",
-        placement="pre" if pre else "post", mlp="relu", qk_norm=False, offset=True, dropout=0.0,
+        EncoderDecoder, dtype, depth=2, decoder_depth=1, heads=2, mlp=PlainMLP(activation="relu", hidden=20), position="none",
+        norm="layernorm", placement="pre" if pre else "post", qk_norm=False, offset=True, dropout=0.0,
     )  # fmt: skip
     with torch.no_grad():
         for one in theirs.parameters():

@@ -1,7 +1,7 @@
 """Configs that are checked and come back from JSON, options that each do something, and a count of what it all costs."""
 
-from dataclasses import fields, replace
-from typing import get_args, get_type_hints
+from dataclasses import fields
+from typing import get_args
 
 import pytest
 import torch
@@ -9,18 +9,25 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention import kernels
 from regard.attention.rope_scaling import KINDS
-from regard.config import from_json, to_json
-from regard.models.attentions import OPTIONS, WEIGHTS
+from regard.config import from_json, options_of, override, to_json, union_members
+from regard.models.attentions import (
+    WEIGHTS,
+    LinformerAttention,
+    LSHAttention,
+    PerformerAttention,
+    WindowAttention,
+)
 from regard.models.cost import cost
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import HEADS, POOLS, Encoder, EncoderConfig
+from regard.models.experts import ExpertsMLP, PlainMLP
 from regard.models.ngrams import ROWS, NGrams
 from regard.models.sequence_model import BIASES, OFFSETS, POSITIONS, SequenceConfig
 from regard.nn.block import PLACEMENTS
 from regard.nn.mlp import MLPS
 from regard.nn.moe import find_experts
 from regard.nn.norm import NORMS
-from tests.models.sequences import SMALL, VOCAB, awake, decoder, encoder, some_tokens
+from tests.models.sequences import SMALL, VOCAB, awake, decoder, encoder, some_tokens, within
 
 OTHER = {
     "vocab": 12,
@@ -30,8 +37,13 @@ OTHER = {
     "heads": 4,
     "kv_heads": 1,
     "base": 100.0,
-    "hidden": 24,
-    "window": 3,
+    "mlp": "experts",
+    "mlp.activation": "swiglu",
+    "mlp.hidden": 24,
+    "mlp.count": 3,
+    "mlp.chosen": 3,
+    "mlp.gate": "all",
+    "mlp.balance": 0.5,
     "dropout": 0.5,
     "softcap": 2.0,
     "classes": 3,
@@ -39,76 +51,67 @@ OTHER = {
     "bias": "alibi",
     "norm": "layernorm",
     "placement": "post",
-    "mlp": "gelu",
     "pool": "max",
     "ngrams": 3,
     "memory": 4,
     "attention": "performer",
+    "attention.width": 3,
+    "attention.block": 2,
+    "attention.random_blocks": 0,
+    "attention.features": 8,
+    "attention.projected": 3,
+    "attention.buckets": 4,
+    "attention.rounds": 1,
+    "attention.redraw": 1,
+    "attention.seed": 5,
     "weights": "sparsemax",
-    "block": 2,
-    "random_blocks": 0,
-    "features": 8,
-    "projected": 3,
-    "buckets": 4,
-    "rounds": 1,
-    "redraw": 1,
-    "attention_seed": 5,
     "head_dim": 12,
-    "rotary_channels": 2,
-    "rope_scaling": "linear",
-    "rope_factor": 3.0,
-    "rope_original": 5,
-    "rope_low": 2.0,
-    "rope_high": 50.0,
+    "rope.channels": 2,
+    "rope.scaling": "linear",
+    "rope.factor": 3.0,
+    "rope.original": 5,
+    "rope.low": 2.0,
+    "rope.high": 50.0,
     "unused_places": 2,
     "eps": 0.1,
     "offsets": "qkv",
     "head": "transform",
     "token_types": 2,
     "lora": 2,
-    "experts": 3,
-    "chosen": 3,
-    "expert": "swiglu",
-    "gate": "all",
-    "balance": 0.5,
 }
-LLAMA3 = {"rope_scaling": "llama3", "rope_factor": 4.0, "rope_original": 20}
+LLAMA3 = {"rope.scaling": "llama3", "rope.factor": 4.0, "rope.original": 20}
 # what an option needs to have an effect
 WITH = {
     "context": {"position": "learned"},
     "unused_places": {"position": "learned"},
     "pool": {"classes": 4},
     "bag": {"classes": 4},
-    "rope_scaling": {"rope_factor": 4.0},
-    "rope_factor": {"rope_scaling": "linear"},
-    "rope_original": LLAMA3,
-    "rope_low": LLAMA3,
-    "rope_high": LLAMA3,
-    "block": {"attention": "bigbird", "random_blocks": 1},
-    "random_blocks": {"attention": "bigbird", "block": 2},
-    "features": {"attention": "performer"},
-    "redraw": {"attention": "performer"},
-    "projected": {"attention": "linformer"},
-    "buckets": {"attention": "lsh", "block": 1},
-    "rounds": {"attention": "lsh", "block": 1, "buckets": 4},
-    "attention_seed": {"attention": "performer"},
-    **{name: {"mlp": "experts"} for name in ("experts", "chosen", "expert", "gate", "balance")},
+    "rope.scaling": {"rope.factor": 4.0},
+    "rope.factor": {"rope.scaling": "linear"},
+    "rope.original": LLAMA3,
+    "rope.low": LLAMA3,
+    "rope.high": LLAMA3,
+    "attention.width": {"attention": "window"},
+    "attention.block": {"attention": "bigbird", "attention.random_blocks": 1},
+    "attention.random_blocks": {"attention": "bigbird", "attention.block": 2},
+    "attention.features": {"attention": "performer"},
+    "attention.redraw": {"attention": "performer"},
+    "attention.projected": {"attention": "linformer"},
+    "attention.buckets": {"attention": "lsh", "attention.block": 1},
+    "attention.rounds": {"attention": "lsh", "attention.block": 1, "attention.buckets": 4},
+    "attention.seed": {"attention": "performer"},
+    **{f"mlp.{name}": {"mlp": "experts"} for name in ("count", "chosen", "gate", "balance")},
 }
 
 
 @pytest.mark.parametrize("cls", [Decoder, Encoder])
-@pytest.mark.parametrize(
-    "option", sorted({field.name for c in (DecoderConfig, EncoderConfig) for field in fields(c)})
-)
+@pytest.mark.parametrize("option", sorted(options_of(DecoderConfig) | options_of(EncoderConfig)))
 def test_every_option_does_something(cls, option):
-    config = cls.Config(**SMALL)
-    if option not in {field.name for field in fields(config)}:
+    if option not in options_of(cls.Config) or (option == "attention.projected" and cls is Decoder):
         return
-    if option == "projected" and cls is Decoder:
-        return
-    config = replace(config, **WITH.get(option, {}))
-    changed = replace(config, **{option: OTHER.get(option, not getattr(config, option))})
-    one, two = (fingerprint(cls, c) for c in (config, changed))
+    config = override(cls.Config(**SMALL), WITH.get(option, {}))
+    value = OTHER[option] if option in OTHER else not getattr(config, option)
+    one, two = (fingerprint(cls, c) for c in (config, override(config, {option: value})))
     assert one[0] != two[0] or not torch.equal(one[1], two[1])
 
 
@@ -133,18 +136,18 @@ def test_each_name_has_its_object():
         "bias": BIASES,
         "norm": NORMS,
         "placement": PLACEMENTS,
-        "mlp": (*MLPS, "experts"),
+        "mlp.activation": MLPS,
         "pool": POOLS,
-        "attention": OPTIONS,
         "weights": WEIGHTS,
         "head": HEADS,
         "offsets": ("usual", *OFFSETS),
-        "rope_scaling": KINDS,
+        "rope.scaling": KINDS,
     }
-    hints = get_type_hints(EncoderConfig)
-    assert {name: set(get_args(hints[name])) for name in tables} == {
-        name: set(table) for name, table in tables.items()
+    hints = options_of(EncoderConfig)
+    found = {
+        name: {choice for each in union_members(hints[name]) for choice in get_args(each)} for name in tables
     }
+    assert found == {name: set(table) for name, table in tables.items()}
 
 
 @pytest.mark.parametrize(
@@ -156,12 +159,12 @@ def test_each_name_has_its_object():
             kv_heads=2,
             position="learned",
             bias="buckets",
-            window=7,
+            attention=WindowAttention(width=7),
             softcap=30,
             dropout=0.1,
             tied=True,
         ),
-        EncoderConfig(vocab=9, classes=3, pool="class", base=500, hidden=12),
+        EncoderConfig(vocab=9, classes=3, pool="class", base=500, mlp=PlainMLP(hidden=12)),
     ],
 )
 def test_a_config_comes_back_from_json(config):
@@ -189,14 +192,7 @@ def test_a_config_comes_back_from_json(config):
             {"position": "rotery"},
             "position.*'rotery'.*'rotary'",
         ),
-        ({"mlp": "x"}, "mlp.*relu, leaky, gelu, gelu_tanh, relu2, swiglu, experts.*'x'$"),
-        ({"experts": 4}, "experts=4.*mlp=experts.*mlp=relu2"),
-        ({"mlp": "experts", "chosen": 9}, "chosen.*experts=8.*chosen=9"),
-        ({"mlp": "experts", "experts": 0}, "experts.*0"),
-        ({"mlp": "experts", "chosen": 1, "gate": "chosen"}, "gate=chosen.*chosen=1.*gate=all"),
-        ({"mlp": "experts", "balance": -1.0}, "balance.*-1.0"),
-        ({"mlp": "experts", "offsets": "all"}, "biases.*offsets=all"),
-        ({"mlp": "experts", "expert": "swigl"}, "expert.*'swigl'.*'swiglu'"),
+        ({"mlp": ExpertsMLP(), "offsets": "all"}, "offsets.*all.*biases"),
     ],
 )
 def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
@@ -207,21 +203,36 @@ def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        ({"attention": "linformer"}, "linformer.*causal.*performer.*encoder"),
-        ({"features": 8}, "features=8.*performer.*attention=full"),
-        ({"attention": "lsh", "features": 8}, "features=8.*performer.*attention=lsh"),
-        ({"attention": "performer", "window": 8}, "window=8.*full or window.*attention=performer"),
-        ({"attention": "performer", "bias": "alibi"}, "performer.*bias=alibi.*full"),
-        ({"attention": "lsh", "bias": "relative"}, "lsh.*bias=relative"),
-        ({"attention": "lsh", "buckets": 3}, "buckets.*even.*3"),
-        ({"attention": "lsh", "heads": 2, "kv_heads": 1}, "lsh.*kv_heads.*heads=2.*kv_heads=1"),
-        ({"attention": "performer", "weights": "entmax"}, "weights=entmax.*attention=performer"),
-        ({"attention": "performr"}, "attention.*'performr'.*'performer'"),
+        ({"attention": LinformerAttention()}, "linformer.*causal.*performer.*encoder"),
+        ({"attention": PerformerAttention(), "bias": "alibi"}, "bias.*alibi.*attention=performer.*full"),
+        ({"attention": LSHAttention(), "bias": "relative"}, "bias.*relative.*attention=lsh"),
+        ({"attention": LSHAttention(), "heads": 2, "kv_heads": 1}, "kv_heads.*heads=2.*lsh.*1"),
+        ({"attention": PerformerAttention(), "weights": "entmax"}, "weights.*entmax.*attention=performer"),
     ],
 )
 def test_an_attention_says_what_does_not_go_with_it(wrong, words):
     with pytest.raises(ValueError, match=words):
         DecoderConfig(**SMALL | wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"mlp": "exprts"}, "mlp.kind.*plain, experts.*'exprts'.*'experts'"),
+        ({"mlp.activation": "swigl"}, "mlp.activation.*'swigl'.*'swiglu'"),
+        ({"mlp.count": 4}, "mlp.count.*mlp=experts.*mlp=plain"),
+        ({"mlp": "experts", "mlp.chosen": 9}, "mlp.chosen.*8.*9"),
+        ({"mlp": "experts", "mlp.chosen": 1, "mlp.gate": "chosen"}, "mlp.gate.*all"),
+        ({"mlp": "experts", "mlp.balance": -1.0}, "mlp.balance.*-1.0"),
+        ({"attention": "performr"}, "attention.kind.*'performr'.*'performer'"),
+        ({"attention.features": 8}, "attention.features.*attention=performer.*attention=full"),
+        ({"attention": "lsh", "attention.buckets": 3}, "attention.buckets.*even.*3"),
+        ({"rope.scaling": "yarn", "rope.low": 5.0}, "rope.*low.*high"),
+    ],
+)
+def test_a_wrong_option_of_a_part_is_told_what_is_wrong(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        override(DecoderConfig(**SMALL), wrong)
 
 
 def test_words_of_other_errors():
@@ -325,7 +336,7 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
             heads=6,
             offset=True,
             norm="layernorm",
-            mlp="gelu",
+            mlp=PlainMLP(activation="gelu"),
             position="learned",
             qk_norm=False,
             tied=True,
@@ -346,14 +357,14 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
 @pytest.mark.parametrize(
     "make, how",
     [
-        (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": "swiglu"}),
+        (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": PlainMLP(activation="swiglu")}),
         (decoder, {"position": "concatenated", "tied": True, "offset": True}),
         (decoder, {"bias": "relative", "ngrams": 3}),
         (
             decoder,
-            {"mlp": "experts", "experts": 5, "hidden": 10},
+            {"mlp": ExpertsMLP(count=5, hidden=10)},
         ),  # (a width that torch's counter can follow)
-        (decoder, {"mlp": "experts", "chosen": 1, "expert": "swiglu", "hidden": 10}),
+        (decoder, {"mlp": ExpertsMLP(chosen=1, activation="swiglu", hidden=10)}),
         (encoder, {"position": "learned"}),
         (encoder, {"classes": 7, "pool": "attention"}),
         (encoder, {"classes": 7, "pool": "mean"}),
@@ -380,9 +391,9 @@ def test_the_cost_agrees_with_torch(make, how):
 @pytest.mark.parametrize(
     "how",
     [
-        {"attention": "performer", "features": 48},
-        {"attention": "linformer", "projected": 8},
-        {"attention": "lsh", "block": 4, "buckets": 2, "rounds": 2},
+        {"attention": PerformerAttention(features=48)},
+        {"attention": LinformerAttention(projected=8)},
+        {"attention": LSHAttention(block=4, buckets=2, rounds=2)},
     ],
 )
 def test_the_cost_of_an_approximation_agrees_with_torch(how):
@@ -394,20 +405,25 @@ def test_the_cost_of_an_approximation_agrees_with_torch(how):
 
 
 def test_a_performer_keeps_nothing_of_a_token():
-    assert cost(decoder(attention="performer"))["cache_bytes"] == 0 < cost(decoder())["cache_bytes"]
+    assert cost(decoder(attention=PerformerAttention()))["cache_bytes"] == 0 < cost(decoder())["cache_bytes"]
 
 
 def test_a_window_costs_what_it_is_wide():
-    wide, narrow = (cost(decoder(window=window), 32)["forward_flops"] for window in (None, 5))
+    wide, narrow = (cost(decoder(attention=within(window)), 32)["forward_flops"] for window in (None, 5))
     assert wide - narrow == 2 * 4 * 16 * (32 - 5)
-    assert cost(encoder(window=5), 32)["forward_flops"] - cost(encoder(), 32)[
+    assert cost(encoder(attention=WindowAttention(width=5)), 32)["forward_flops"] - cost(encoder(), 32)[
         "forward_flops"
     ] == 2 * 4 * 16 * (9 - 32)
 
 
 def test_training_reaches_every_parameter():
     model = decoder(
-        ngrams=3, embedding_norm=True, bias="relative", position="learned", offset=True, mlp="gelu"
+        ngrams=3,
+        embedding_norm=True,
+        bias="relative",
+        position="learned",
+        offset=True,
+        mlp=PlainMLP(activation="gelu"),
     ).train()
     out = model(some_tokens())
     torch.nn.functional.cross_entropy(out.flatten(0, 1), some_tokens(seed=2).flatten()).backward()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import RegardError
-from regard.models.recurrent_world import GRUWorld
+from regard.models.recurrent import GRUWorld
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 
 BOTH = (TransformerWorld, GRUWorld)

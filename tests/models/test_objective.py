@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributions as D
 
-from regard.models.objective import (
+from regard.models.elbo import (
     bound_log_variance,
     draw_codes,
     kl_to_prior,

@@ -17,7 +17,9 @@ from regard.api.predict import predict
 from regard.api.train import train
 from regard.cli.main import main
 from regard.errors import RegardError
+from regard.models.attentions import WindowAttention
 from regard.models.decoder import DecoderConfig
+from regard.models.experts import PlainMLP
 from regard.models.swin import SwinConfig
 from regard.models.vit import ViTConfig
 from regard.pretrained.export import find_family
@@ -442,13 +444,28 @@ def test_shards_are_put_together(decoder, tmp_path):
 @pytest.mark.parametrize(
     "kind, config, family",
     [
-        ("decoder", DecoderConfig(vocab=9, mlp="swiglu", qk_norm=False), "llama"),
-        ("decoder", DecoderConfig(vocab=9, mlp="swiglu", qk_norm=False, window=7), "mistral"),
-        ("decoder", DecoderConfig(vocab=9, mlp="swiglu", qk_norm=True, kv_heads=2, tied=True), "qwen3"),
+        ("decoder", DecoderConfig(vocab=9, mlp=PlainMLP(activation="swiglu"), qk_norm=False), "llama"),
         (
             "decoder",
             DecoderConfig(
-                vocab=9, mlp="gelu", norm="layernorm", qk_norm=False, position="learned", offset=True
+                vocab=9, mlp=PlainMLP(activation="swiglu"), qk_norm=False, attention=WindowAttention(width=7)
+            ),
+            "mistral",
+        ),
+        (
+            "decoder",
+            DecoderConfig(vocab=9, mlp=PlainMLP(activation="swiglu"), qk_norm=True, kv_heads=2, tied=True),
+            "qwen3",
+        ),
+        (
+            "decoder",
+            DecoderConfig(
+                vocab=9,
+                mlp=PlainMLP(activation="gelu"),
+                norm="layernorm",
+                qk_norm=False,
+                position="learned",
+                offset=True,
             ),
             "gpt2",
         ),
@@ -461,9 +478,9 @@ def test_the_family_of_a_config_is_found(kind, config, family):
 
 
 def test_a_model_that_nobody_else_has_is_refused_by_its_options():
-    with pytest.raises(RegardError, match="mlp='relu2'"):
+    with pytest.raises(RegardError, match="mlp.activation='relu2'"):
         find_family("decoder", DecoderConfig(vocab=9))
     with pytest.raises(RegardError, match="ngrams=3"):
-        find_family("decoder", DecoderConfig(vocab=9, mlp="swiglu", ngrams=3))
+        find_family("decoder", DecoderConfig(vocab=9, mlp=PlainMLP(activation="swiglu"), ngrams=3))
     with pytest.raises(RegardError, match="lstm"):
         find_family("lstm", None)

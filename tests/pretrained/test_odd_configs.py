@@ -5,6 +5,7 @@ import pytest
 from regard.errors import RegardError
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
+from regard.models.experts import PlainMLP
 from regard.models.swin import SwinConfig
 from regard.models.vit import ViTConfig
 from regard.pretrained.families import FAMILIES
@@ -30,7 +31,7 @@ ODD = (
 SIZES = {"dim": 32, "depth": 2, "heads": 4}
 CONFIGS = {
     "decoder": DecoderConfig(vocab=9, **SIZES),
-    "encoder": EncoderConfig(vocab=9, **SIZES, head="transform", mlp="gelu"),
+    "encoder": EncoderConfig(vocab=9, head="transform", mlp=PlainMLP(activation="gelu"), **SIZES),
     "vit": ViTConfig(classes=2, size=16, patch=4, **SIZES),
     "swin": SwinConfig(classes=2),
 }

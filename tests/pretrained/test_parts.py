@@ -10,6 +10,8 @@ from regard.cli.main import main
 from regard.errors import RegardError
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.experts import PlainMLP
+from regard.models.sequence_model import RopeConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.nn.lora import LoRA, merge
 from regard.nn.pool import FirstToken
@@ -24,19 +26,27 @@ CASES = {
     "parallel, partly turned": (
         Decoder,
         DecoderConfig(
-            **SIZES, placement="parallel", rotary_channels=4, norm="layernorm", offsets="all", mlp="gelu"
+            **SIZES,
+            placement="parallel",
+            rope=RopeConfig(channels=4),
+            norm="layernorm",
+            offsets="all",
+            mlp=PlainMLP(activation="gelu"),
         ),
     ),
     "yarn, wide heads, lora": (
         Decoder,
-        DecoderConfig(**SIZES, rope_scaling="yarn", rope_factor=4.0, rope_original=16, head_dim=12, lora=3),
+        DecoderConfig(**SIZES, rope=RopeConfig(scaling="yarn", factor=4.0, original=16), head_dim=12, lora=3),
     ),
     "first token, learned places": (
         Encoder,
         EncoderConfig(**SIZES, **FIRST, position="learned", unused_places=2, token_types=2),
     ),
     "first token, rotary": (Encoder, EncoderConfig(**SIZES, **FIRST)),
-    "head of BERT": (Encoder, EncoderConfig(**SIZES, head="transform", mlp="gelu", placement="post")),
+    "head of BERT": (
+        Encoder,
+        EncoderConfig(**SIZES, head="transform", mlp=PlainMLP(activation="gelu"), placement="post"),
+    ),
     "no head": (Encoder, EncoderConfig(**SIZES, head="none", pool="first")),
     "vit": (
         ViT,
@@ -117,7 +127,7 @@ def test_only_small_maps_and_a_new_head_learn():
 
 
 def test_export_merges_lora():
-    config = DecoderConfig(**SIZES, mlp="swiglu", qk_norm=False, lora=2)
+    config = DecoderConfig(**SIZES, mlp=PlainMLP(activation="swiglu"), qk_norm=False, lora=2)
     model = build(Decoder, config)
     plain, tensors = export("decoder", config, model.state_dict())
     assert plain["model_type"] == "llama" and not [name for name in tensors if "lora" in name]

@@ -7,13 +7,13 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import regard
 from regard.cli.main import main
 from regard.data.class_names import read_names
-from regard.data.missing import is_empty, is_missing
-from regard.data.table_rows import place_of, stream_rows
+from regard.data.tables import is_empty, is_missing, open_table, place_of
 from regard.recipes.answers import write_answers
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
@@ -74,7 +74,7 @@ def read(path):
 
 
 def read_any(path):
-    return [cells for _, cells in stream_rows(str(path)).rows]
+    return [cells for _, cells in open_table(path).records()]
 
 
 KINDS = ("text", "sets", "graphs", "images")
@@ -154,7 +154,7 @@ def test_rows_in_memory(runs, tmp_path, monkeypatch):
     rows = [{"basket": "a", "price": 1, "amount": 2}, {"basket": "b", "price": "x", "amount": 2}]
     good, bad = regard.predict(runs.sets, rows)
     assert good.input == "rows: a" and good.labels and "'x' in column 'price'" in bad.error
-    frame = SimpleNamespace(columns=["text"], to_dict=lambda how: [{"text": "a bad film"}])
+    frame = pa.table({"text": ["a bad film"]})
     assert regard.predict(runs.text, frame)[0].input == "a bad film"
 
 
@@ -295,7 +295,7 @@ def test_missing_rows_of_texts_are_refused_or_dropped(tmp_path):
         train("text", path, tmp_path / "run", TEXT)
     run = train("text", path, tmp_path / "run", TEXT | {"data.missing": "drop"})
     evaluated = regard.evaluate(run, path)
-    assert evaluated.count == 12 and "3 rows" in evaluated.notes[0]
+    assert evaluated.count == 12 and "3 rows" in " ".join(evaluated.notes)
 
 
 def test_missing_features_of_nodes(runs, tmp_path):

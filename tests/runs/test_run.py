@@ -5,7 +5,6 @@ import json
 import os
 import re
 import sys
-from dataclasses import dataclass
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from safetensors.torch import save
 from torch import nn
 
 from regard import registry
+from regard.config import config
 from regard.runs.environment import environment
 from regard.runs.load import build, load_model, load_weights
 from regard.runs.new_run import create_run
@@ -20,7 +20,7 @@ from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Size:
     width: int = 3
 
@@ -170,9 +170,7 @@ def test_sections_say_where_they_are_wrong(run):
     with pytest.raises(ValueError, match="config.json has no section 'data'"):
         run.section(Size, "data")
     run.update(model={"widht": 3})
-    with pytest.raises(
-        ValueError, match="config.json: section 'model': unknown key 'widht' for Size; did you mean 'width'"
-    ):
+    with pytest.raises(ValueError, match="config.json: section 'model': widht .* did you mean width"):
         run.section(Size, "model")
 
 

@@ -20,10 +20,13 @@ CASES = {
     "recomputed": (tiny_data.language, {"model.depth": 2, "train.recompute": True, "train.average": 0.9}),
     "window": (
         tiny_data.language,
-        {"data.context": 512, "model.attention": "window", "model.window": 16, "train.batch": 3},
+        {"data.context": 512, "model.attention": "window", "model.attention.width": 16, "train.batch": 3},
     ),
     # a loss that counts where the tokens of the whole batch go; padding of texts does not count
-    "experts": (tiny_data.language, {"model.mlp": "experts", "model.balance": 0.5, "train.accumulate": 2}),
+    "experts": (
+        tiny_data.language,
+        {"model.mlp": "experts", "model.mlp.balance": 0.5, "train.accumulate": 2},
+    ),
     "texts": (tiny_data.texts, {"model.dropout": 0.0}),
     "sets": (tiny_data.set_table, {}),
     "graphs": (tiny_data.graphs, {"model.dropout": 0.0, "model.norm": "layernorm"}),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -40,32 +40,25 @@ KNOWN = frozenset(
         "position",
         "bias",
         "base",
-        "rotary_channels",
-        "rope_scaling",
-        "rope_factor",
-        "rope_original",
-        "rope_low",
-        "rope_high",
+        "rope.channels",
+        "rope.scaling",
+        "rope.factor",
+        "rope.original",
+        "rope.low",
+        "rope.high",
         "unused_places",
         "norm",
         "eps",
         "placement",
-        "mlp",
-        "hidden",
+        "mlp.kind",
+        "mlp.activation",
+        "mlp.hidden",
         "qk_norm",
         "offset",
         "offsets",
         "tied",
-        "attention",
-        "window",
-        "block",
-        "random_blocks",
-        "features",
-        "redraw",
-        "projected",
-        "buckets",
-        "rounds",
-        "attention_seed",
+        "attention.kind",
+        "attention.width",
         "dropout",
         "embedding_norm",
         "embedding_scale",
@@ -79,18 +72,27 @@ KNOWN = frozenset(
 )
 
 
+def _options(config: Any, above: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Each option of a config and of those in it, with its value and its default: attention.width, 256, 128."""
+    for field in fields(config):
+        name, value = f"{above}{field.name}", getattr(config, field.name)
+        if is_dataclass(value):
+            yield from _options(value, f"{name}.")
+        else:
+            yield name, value, field.default if field.default is not MISSING else None
+
+
 def why_not(config: Any) -> str | None:
     """What the native step does not have, in a few words; None: it can read this model."""
     if not isinstance(config, DecoderConfig):
         return f"it reads decoders, and this is a {type(config).__name__.removesuffix('Config')}"
-    for field in fields(config):
-        default = field.default if field.default is not MISSING else None
-        if field.name not in KNOWN and getattr(config, field.name) != default:
-            return f"it has no {field.name}={getattr(config, field.name)!r}"
-    if config.attention not in ("full", "window"):
-        return f"it has no attention={config.attention}"
-    if config.mlp == "experts":
+    if config.attention.kind not in ("full", "window"):
+        return f"it has no attention={config.attention.kind}"
+    if config.mlp.kind == "experts":
         return "it has no mlp=experts"
+    for name, value, default in _options(config):
+        if name not in KNOWN and value != default:
+            return f"it has no {name}={value!r}"
     if config.weights != "softmax":
         return f"it has no weights={config.weights}"
     if config.bias == "relative":
@@ -156,7 +158,7 @@ class Description:
             vocab=config.vocab,
             turned=turned,
             window=window_of(config) or 0,
-            activation=ACTIVATIONS.index(config.mlp),
+            activation=ACTIVATIONS.index(config.mlp.activation),
             placement=PLACEMENTS[config.placement],
             ngrams=config.ngrams - 1,
             slots=slots,

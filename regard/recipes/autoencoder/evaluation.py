@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.errors import RegardError
-from regard.models.objective import weighted_bound
+from regard.models.elbo import weighted_bound
 from regard.recipes.autoencoder.task import SEED, BoundSums, Reconstruct, to_numbers
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Split

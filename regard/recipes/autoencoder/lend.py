@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.config import to_dict
-from regard.models.bodies import encoder_config
+from regard.models.autoencoder_backbones import encoder_config
 from regard.recipes.base import LentBody
 from regard.runs.load import load_model
 from regard.runs.run import Run

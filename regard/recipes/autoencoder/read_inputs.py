@@ -90,6 +90,7 @@ def _read_rows(config: InputsConfig, seed: int) -> Inputs:
     return Inputs(
         name=path,
         form="rows",
+        notes=rows.notes,
         store=InMemory((rows.numbers - centre) / scale),
         splits=splits,
         shape=(len(rows.columns),),

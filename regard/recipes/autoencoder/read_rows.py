@@ -31,6 +31,7 @@ class Rows(NamedTuple):
     labels: list[str] | None
     splits: Array
     own_splits: bool  # does the data say which row is in which split?
+    notes: tuple[str, ...] = ()  # how the table was read
 
 
 def read_rows(config: InputsConfig) -> Rows:
@@ -48,7 +49,7 @@ def read_rows(config: InputsConfig) -> Rows:
         labels = [str(text) for text in table.texts(config.label)]
     own = SPLIT in table.names and SPLIT not in chosen
     splits = _splits_of(table) if own else np.zeros(len(table), dtype=np.uint8)
-    return Rows(numbers_of(table, chosen), tuple(chosen), labels, splits, own)
+    return Rows(numbers_of(table, chosen), tuple(chosen), labels, splits, own, table.notes)
 
 
 def choose_columns(table: Table, label: str, columns: str | None) -> list[str]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.models.objective import ACTIVE, weighted_bound
+from regard.models.elbo import ACTIVE, weighted_bound
 from regard.recipes.autoencoder.dataset import Binarise
 from regard.training.sums import Count, add_up, number_batches
 

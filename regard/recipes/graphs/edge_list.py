@@ -45,7 +45,9 @@ class GraphTables(TableConfig):
 def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables) -> Parts:
     """Two columns of ends, which are names from a table of nodes or numbers from 0; a label column gives
     labels of edges."""
-    if not Path(path).read_bytes().strip():
+    with files.open_regular(path) as file:
+        blank = not file.read(1 << 16).strip()
+    if blank:
         return one(path, np.zeros((2, 0), dtype=np.int64), 0)
     table = _read_with_header(path, config)
     lowered = [name.lower() for name in table.names]

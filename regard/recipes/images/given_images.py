@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from regard.data.missing import is_empty, is_missing
 from regard.data.rows_in_memory import folder_of
-from regard.data.table_rows import Streamed, looks_like_table, place_of, stream_rows
+from regard.data.tables import OpenTable, is_empty, is_missing, is_table, open_table
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
 from regard.recipes.images.dataset import ImagesConfig
@@ -25,14 +24,14 @@ class GivenImage(NamedTuple):
 def given_images(inputs: Sequence[str], data: ImagesConfig) -> Iterator[GivenImage]:
     """Each file, and the image of each row of each table, in order."""
     for given in inputs:
-        if not (looks_like_table(given) and os.path.isfile(given)):
+        if not (is_table(given) and os.path.isfile(given)):
             yield GivenImage(given, Prediction(input=given))
             continue
         try:
-            count = sum(1 for _ in _open(given, data).rows)  # what is wrong with it is said before any answer
-            if not count:
+            table = _open(given, data)  # what is wrong with it is said before any answer
+            if not table.count:
                 raise RegardError(f"{given} has no rows; give the path of one image in each")
-            yield from (_read_row(given, line, cells, data) for line, cells in _open(given, data).rows)
+            yield from (_read_row(given, line, cells, data) for line, cells in table.records())
         except (ValueError, OSError) as error:
             yield GivenImage(None, Prediction(input=given, error=str(error)))
 
@@ -42,10 +41,10 @@ def paths_of(inputs: Sequence[str], data: ImagesConfig) -> list[str]:
     return [each.path for each in given_images(inputs, data) if each.path is not None]
 
 
-def _open(table: str, data: ImagesConfig) -> Streamed:
-    found = stream_rows(table, (data.image,))
+def _open(table: str, data: ImagesConfig) -> OpenTable:
+    found = open_table(table)
     advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
-    place_of(data.image, found.names, table, advice, (data.label, "split"))
+    found.place(data.image, advice, (data.label, "split"))
     return found
 
 

@@ -21,10 +21,9 @@ from regard.data.class_names import check_names
 from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz
 from regard.data.image_files import RAW, SUFFIXES, Pixels
 from regard.data.labels import sort_labels
-from regard.data.row_table import read_table
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.table_rows import looks_like_table
+from regard.data.tables import is_table, read_table
 from regard.data.targets import Asks, explain_asks, first_without_number, infer_asks, read_numbers
 from regard.errors import RegardError
 
@@ -144,7 +143,7 @@ def _find_images(path: str | None, image: str, label: str, asks: Asks) -> Labell
         return _of_rows(path, read_idx_files([place], path), sure)
     if place.suffix.lower() == ".npz":
         return _of_rows(path, read_npz(place), asks)
-    if looks_like_table(path):
+    if is_table(path):
         return _of_table(place, image, label, asks)
     if is_image(place.name):
         what = "one image; give the folder that has a folder for each class"
@@ -312,24 +311,24 @@ def _of_table(place: Path, image: str, label: str, asks: Asks) -> LabelledImages
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train,
     validation, test."""
     table = read_table(str(place))
-    paths = [
-        os.path.normpath(place.parent / each)
-        for each in table.texts(image, "say which one with --data.image", (label, "split"))
-    ]
-    labels = table.texts(label, "say which one with --data.label", (image, "split"))
-    if not paths:
+    table.place(image, "say which one with --data.image", (label, "split"))
+    table.place(label, "say which one with --data.label", (image, "split"))
+    if not len(table):
         raise RegardError(f"{place} has no rows; give a path and a label in each")
+    table.check_filled([image, label])
+    paths = [os.path.normpath(place.parent / str(each)) for each in table.texts(image)]
+    labels = [str(each) for each in table.texts(label)]
     splits = np.zeros(len(paths), dtype=np.uint8)
     if "split" in table.names:
-        for row, (said, line) in enumerate(zip(table.texts("split", ""), table.lines, strict=True)):
-            if said.lower() not in SPLITS:
+        for row, said in enumerate(table.texts("split")):
+            if (said or "").lower() not in SPLITS:
                 raise RegardError(
-                    f"line {line} of {place} has '{said}' as its split; it is train, validation or test"
+                    f"{table.where(row)} has '{said}' as its split; it is train, validation or test"
                 )
-            splits[row] = SPLITS[said.lower()]
+            splits[row] = SPLITS[str(said).lower()]
     if not any(map(os.path.exists, paths)):
         raise RegardError(
             f"none of the {len(paths)} images of {place} is there, such as {paths[0]}; "
             "paths count from the table's folder"
         )
-    return _numbered(str(place), labels, splits, asks, files=paths, column=label)
+    return _numbered(str(place), labels, splits, asks, files=paths, column=label, notes=table.notes)

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.image_arrays import PAIRS, Rows, is_idx_of_images, read_idx_files, read_npz
-from regard.data.row_table import read_table
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.table_rows import looks_like_table
+from regard.data.tables import is_table, names_of, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.images.labelled_images import FORMATS, LabelledImages, find_images, images_in, is_image
@@ -37,7 +36,7 @@ def find_any_images(path: str | None, image: str = "file", label: str = "label")
         return _of_rows(path, read_idx_files(several or [place], path, labels=False))
     if place.suffix.lower() == ".npz":
         return _of_rows(path, read_npz(place, labels=False))
-    if looks_like_table(path) and label not in read_table(path).names:
+    if is_table(path) and label not in names_of(path):
         return _of_table(place, image)
     return find_images(path, image, label, asks="classes", to_learn=False)
 
@@ -82,8 +81,9 @@ def _has_folders(place: Path) -> bool:
 def _of_table(place: Path, image: str) -> LabelledImages:
     """A path in each row; paths count from where the table is."""
     table = read_table(str(place))
-    words = table.texts(image, "say which one with --data.image", ("split",))
-    files = tuple(os.path.normpath(place.parent / each) for each in words)
+    table.place(image, "say which one with --data.image", ("split",))
+    table.check_filled([image])
+    files = tuple(os.path.normpath(place.parent / str(each)) for each in table.texts(image))
     if not files:
         raise RegardError(f"{place} has no rows; give the path of an image in each")
     if not any(map(os.path.exists, files)):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from regard.models.conv_series import ConvSeriesConfig
-from regard.models.recurrent_series import GRUSeriesConfig, LSTMSeriesConfig
+from regard.models.conv import ConvSeriesConfig
+from regard.models.recurrent import GRUSeriesConfig, LSTMSeriesConfig
 from regard.models.series import TransformerSeriesConfig
 from regard.models.series_model import SeriesConfig
 from regard.recipes.series.labelled_series import LabelledSeriesConfig

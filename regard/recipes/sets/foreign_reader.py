@@ -12,9 +12,8 @@ from torch import Tensor
 
 from regard.data.array import Array
 from regard.data.batch import generator
-from regard.data.columns import split_cells
 from regard.data.point_clouds import read_cloud
-from regard.data.text_files import read_lines
+from regard.data.tables import names_of
 from regard.errors import RegardError
 from regard.look.model_input import Tokens
 from regard.look.reader import NAMED, Control, Reader, at_path
@@ -106,8 +105,7 @@ def _header_of(path: Path) -> tuple[str, ...]:
     """The column names in the first line of a .csv; () if that line holds a number."""
     if path.suffix.lower() != ".csv":
         return ()
-    first = next(read_lines(str(path)), "").strip()
-    words = [word.strip() for word in split_cells(first, ",", f"line 1 of {path.name}")]
+    words = names_of(path)
     if any(word.lstrip("+-").replace(".", "", 1).isdecimal() for word in words):
         return ()
     return tuple(words)

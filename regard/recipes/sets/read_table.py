@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.missing import is_missing, missing_cells
-from regard.data.tables import Table
+from regard.data.tables import RECOGNISED, Table, is_missing
 from regard.data.tables import read_table as read_columns
 from regard.errors import RegardError
 from regard.recipes.example import Examples
@@ -176,7 +175,10 @@ def _refuse_missing(table: Table, config: SetsConfig, used: Sequence[str], holes
         found += [(row, name) for row, word in enumerate(_words(table, name)) if word is None]
     if found:
         row, column = min(found)
-        raise missing_cells(table.path, table.line(row), column, len(found), WAYS)
+        more = f", the first of {len(found):,}" if len(found) > 1 else ""
+        raise RegardError(
+            f"{table.where(row)} has a missing cell in column '{column}'{more}; {WAYS}; missing are {RECOGNISED}"
+        )
 
 
 def _gather(ids: Sequence[str | None], kept: Array, path: str) -> _Rows:

@@ -18,7 +18,7 @@ from regard.data.dialect import TableConfig
 from regard.data.learn_tokenizer import learn
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
-from regard.data.table_rows import SUFFIXES
+from regard.data.tables import SUFFIXES
 from regard.data.targets import Asks, Numbers, explain_asks
 from regard.data.text_files import sample_sizes
 from regard.data.tokenizer import Tokenizer
@@ -73,7 +73,7 @@ def prepare_labelled(
     config's."""
     tell: Note = note or (lambda what, share: None)
     tell("reading", None)
-    rows, notes = read_rows(config.path, config.text, config.label, config.missing)
+    rows, notes = read_rows(config.path, config.text, config.label, config.missing, config)
     labels, target, splits, numbers = choose_targets(rows, config, seed)
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, splits != TRAIN, seed, tell)
@@ -86,7 +86,7 @@ def read_other_labelled(
     config: LabelledConfig, known: LabelledInfo, tokenizer: Tokenizer, note: Note | None = None
 ) -> LabelledCorpus:
     """All rows of another file with labels that the model knows, or numbers, as one test split."""
-    rows, notes = read_rows(config.path, config.text, config.label, config.missing)
+    rows, notes = read_rows(config.path, config.text, config.label, config.missing, config)
     target = find_targets(rows, config, known)
     splits = np.full(len(rows), TEST, dtype=np.uint8)
     tell: Note = note or (lambda what, share: None)

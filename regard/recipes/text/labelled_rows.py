@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, NamedTuple
 
-from regard.data.missing import is_empty, is_missing
-from regard.data.table_rows import SUFFIXES, place_of, stream_rows
+from regard.data.dialect import DEFAULTS, TableConfig
+from regard.data.tables import SUFFIXES, is_empty, is_missing, open_table
 from regard.data.text_files import find
 from regard.data.tokenizer import half_a_character
 from regard.errors import RegardError
@@ -23,7 +23,11 @@ class Row(NamedTuple):
 
 
 def read_rows(
-    path: str, text: str = "text", label: str = "label", missing: Missing = "refuse"
+    path: str,
+    text: str = "text",
+    label: str = "label",
+    missing: Missing = "refuse",
+    config: TableConfig = DEFAULTS,
 ) -> tuple[list[Row], tuple[str, ...]]:
     """The rows, and a note on those that were left out because a cell of them is missing."""
     (file, *others) = find(path)
@@ -32,12 +36,13 @@ def read_rows(
             f"labelled text is one file that ends in {', '.join(SUFFIXES)}, got {path}; "
             "rename it, or leave the labels out for plain text"
         )
-    table = stream_rows(file.path, (text, label))
+    table = open_table(file.path, config)
     if table.names:
-        check_column(text, table.names, path, (label,))
-        check_column(label, table.names, path, (text,))
+        advice = "choose columns with --data.text and --data.label"
+        table.place(text, advice, (label,))
+        table.place(label, advice, (text,))
     rows, bad = [], []
-    for line, cells in table.rows:
+    for line, cells in table.records():
         if is_empty(cells.get(text)) or is_missing(cells.get(label)):
             bad.append(line)
             continue
@@ -60,19 +65,17 @@ def read_rows(
         without = f" with a '{text}' and a '{label}'" if bad else ""
         raise RegardError(f"{path} has no rows{without}; give at least one for each of two labels")
     if not bad:
-        return rows, ()
-    return rows, (f"left out {len(bad):,} rows without a '{text}' or a '{label}': {_name_lines(bad)}",)
+        return rows, table.notes
+    return rows, (
+        *table.notes,
+        f"left out {len(bad):,} rows without a '{text}' or a '{label}': {_name_lines(bad)}",
+    )
 
 
 def _name_lines(lines: list[int]) -> str:
     """lines 2, 3, 4, 5, 6 and 3 more"""
     named = ", ".join(map(str, lines[:5])) + (f" and {len(lines) - 5} more" if len(lines) > 5 else "")
     return f"line{'s' if len(lines) > 1 else ''} {named}"
-
-
-def check_column(name: str, names: list[str], path: str, taken: tuple[str, ...]) -> None:
-    """Raise if a table has no such column. taken: columns that are something else, never suggested"""
-    place_of(name, names, path, "choose columns with --data.text and --data.label", taken)
 
 
 def check_text(value: Any, path: str, line: int, column: str) -> str:

@@ -19,7 +19,9 @@ class LabelledTexts:
 
     @cached_property
     def rows(self) -> list[Row]:
-        found, _ = read_rows(self.config.path, self.config.text, self.config.label, self.config.missing)
+        found, _ = read_rows(
+            self.config.path, self.config.text, self.config.label, self.config.missing, self.config
+        )
         if self.count is not None and len(found) != self.count:
             raise RegardError(f"{self.config.path} had {self.count:,} rows and now has {len(found):,}")
         return found

@@ -18,7 +18,6 @@ from regard.errors import RegardError
 from regard.generation.generate import check_generates
 from regard.generation.writer import Writer
 from regard.look.reader import Reader
-from regard.models.additive import AdditiveConfig
 from regard.models.decoder import check_documents
 from regard.models.encoder import EncoderConfig
 from regard.pretrained.weights import Pretrained
@@ -101,6 +100,7 @@ class TextRecipe(Recipe):
         "model.context": "give --data.context",
         "model.classes": "",
         "model.outputs": "",
+        "model.features": "",
         "model.contrast": "",
         "model.usual": "",
     }
@@ -129,12 +129,6 @@ class TextRecipe(Recipe):
 
     def with_options(self, options: Any) -> TextRecipe:
         return TextRecipe(options)
-
-    def derived_options(self, settings: Settings) -> Mapping[str, str]:
-        """Features of an additive model are numbers of its elements; those of attention=performer are chosen."""
-        if isinstance(settings.model, AdditiveConfig):
-            return {**self.data_derived, "model.features": ""}
-        return self.data_derived
 
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from regard.models.recurrent_world import GRUWorldConfig
+from regard.models.recurrent import GRUWorldConfig
 from regard.models.world import TransformerWorldConfig
 from regard.models.world_model import WorldConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class

@@ -61,24 +61,25 @@ def find_files(path: str) -> list[str]:
 
 def read_episodes(paths: Sequence[str], spaces: Spaces | None = None, sight: Sight | None = None) -> Recorded:
     """All episodes of some files. spaces: those of a run, which they must fit; None: they follow from the data"""
-    arrays = [_read_arrays(path) for path in paths]
+    notes: list[str] = []  # how tables were read
+    arrays = [_read_arrays(path, notes) for path in paths]
     if spaces is None:
         spaces = _guess_spaces(arrays, paths, sight or Sight())
     parts = [_make_episodes(found, spaces, path) for found, path in zip(arrays, paths, strict=True)]
     short = any("following" not in found for found in arrays)
-    return Recorded(join(parts), spaces, (NO_FOLLOWING,) if short else ())
+    return Recorded(join(parts), spaces, (*notes, *((NO_FOLLOWING,) if short else ())))
 
 
 # ── files
 
 
-def _read_arrays(path: str) -> dict[str, Array]:
+def _read_arrays(path: str, notes: list[str]) -> dict[str, Array]:
     """The parts of a file by our names, checked one by one."""
     lowered = path.lower()
     if lowered.endswith(".npz"):
         found = _by_our_names(read_arrays(path))
     elif lowered.endswith(TABLES):
-        found = _by_our_names(_read_columns(path))
+        found = _by_our_names(_read_columns(path, notes))
     else:
         raise RegardError(f"episodes are files that end in {', '.join(SUFFIXES)}, got {path}")
     for name in ("observations", "actions", "rewards"):
@@ -107,9 +108,10 @@ def _by_our_names(found: Mapping[str, Array]) -> dict[str, Array]:
     return chosen
 
 
-def _read_columns(path: str) -> dict[str, Array]:
+def _read_columns(path: str, notes: list[str]) -> dict[str, Array]:
     """The columns of a table; observation_0, observation_1, ... become one array, and so do lists in cells."""
     table = read_table(path)
+    notes += table.notes
     columns: dict[str, list[str]] = {}
     for name in table.names:
         stem, _, number = name.rpartition("_")

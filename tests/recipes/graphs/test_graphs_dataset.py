@@ -223,7 +223,7 @@ def test_degrees_stand_beside_the_features_of_whole_graphs(tmp_path):
 def test_features_that_were_dense_stay_dense(tmp_path):
     """A graph to predict may happen to have few numbers that are not zero; what it is compared with had columns scaled."""
     parts = one("g", np.zeros((2, 0), dtype=np.int64), 2, x=np.eye(2, 70, dtype=np.float32))
-    known = Scaling(of="given", how="columns", mean=[1.0] * 70, deviation=[2.0] * 70)
+    known = Scaling(of="given", how="columns", mean=(1.0,) * 70, deviation=(2.0,) * 70)
     x, _ = features(parts, parts.edges, GraphsConfig(), known=known)
     assert x[0, 0] == 0 and x[0, 1] == -0.5
     assert features(parts, parts.edges, GraphsConfig())[0].layout is torch.sparse_coo

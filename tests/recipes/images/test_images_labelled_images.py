@@ -276,7 +276,7 @@ def wrong(tmp_path, kind):
             (place / name).mkdir(parents=True)
             Image.fromarray(PIXELS[0]).save(place / name / "a.png")
     elif kind == "latin":
-        (tmp_path / "t.csv").write_bytes("file,label\na.png,caf\xe9\n".encode("latin-1"))
+        (tmp_path / "t.csv").write_bytes("file,label\na.png,é\n".encode() + b"b.png,caf\xe9\n")
         return tmp_path / "t.csv"
     elif kind == "no label":
         (tmp_path / "t.csv").write_text("file,label\na.png,1\nb.png,\n")
@@ -336,8 +336,8 @@ def wrong(tmp_path, kind):
         ),
         ("splits and more", "train.*classes.*splits"),
         ("flat splits", "test.*train.*classes"),
-        ("latin", "not text.*UTF-8: byte 20.*0xE9"),
-        ("no label", "empty.*'label'; fill"),
+        ("latin", "line 3.*not text.*UTF-8.*0xe9"),
+        ("no label", "'label' has a missing cell in line 3; fill"),
         ("other arrays", "it has: pixels, labels"),
         ("negative", "that are no pixels"),
         ("no column", r"'file'.*label.*--data\.image"),

@@ -18,6 +18,7 @@ from regard.data.packing import pack_rows
 from regard.data.splits import TRAIN
 from regard.data.tokenizer import load
 from regard.models import decoder as decoders
+from regard.models.attentions import BigBirdAttention, LSHAttention, PerformerAttention, WindowAttention
 from regard.models.conv import Conv, ConvConfig
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.ngrams import NGrams
@@ -42,8 +43,8 @@ MODELS = {
     "rotary and n-grams": {"ngrams": 3},
     "learned": {"position": "learned"},
     "alibi": {"position": "none", "bias": "alibi"},
-    "window": {"attention": "window", "window": 9},
-    "bigbird": {"attention": "bigbird", "block": 8},
+    "window": {"attention": WindowAttention(width=9)},
+    "bigbird": {"attention": BigBirdAttention(block=8)},
     "sparsemax": {"weights": "sparsemax"},
 }
 
@@ -142,7 +143,7 @@ def test_models_that_would_mix_packed_texts_refuse_them(corpus):
     ):
         with pytest.raises(ValueError, match="would mix the texts"):
             call(model, batch)
-    for options in ({"attention": "performer"}, {"attention": "lsh"}, {"memory": 16}):
+    for options in ({"attention": PerformerAttention()}, {"attention": LSHAttention()}, {"memory": 16}):
         with pytest.raises(ValueError, match="texts"):
             call(Decoder(DecoderConfig(**SIZES | options)), batch)
     model = Decoder(DecoderConfig(**SIZES))

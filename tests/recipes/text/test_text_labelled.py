@@ -187,7 +187,7 @@ def test_labels_are_sorted():
         ("a.jsonl", '{"body": "a", "label": 1}', "a.jsonl.*'text'.*body, label"),
         (
             "a.csv",
-            "text,label\na,1\n,2\nb,\n\nc\nd,2\n",
+            "text,label\na,1\n,2\nb,\n\nc,\nd,2\n",
             "a.csv.*'text'.*'label'.*lines 3, 4, 6",
         ),
         ("a.csv", "text,label\n" + "a,\n" * 8, "in lines 2, 3, 4, 5, 6 and 3 more;"),
@@ -200,19 +200,19 @@ def test_labels_are_sorted():
         (
             "a.csv",
             "text,label\na,b,1\n",
-            "2.*a.csv.*3.*2 columns.*','",
+            "line 2.*a.csv.*3.*2 columns.*','",
         ),
         (
             "a.csv",
             'text,label\na,1\n"b,2\nc,1\n',
-            "a.csv.*CSV.*3.*data",
+            "line 3.*a.csv.*CSV.*end of data",
         ),
         (
             "a.jsonl",
             '{"text": "a", "label": 1}\n{"text": ',
             "2.*a.jsonl.*JSON.*JSONL",
         ),
-        ("a.jsonl", "[1]\n", "line 1.*a.jsonl.*list, not.*object"),
+        ("a.jsonl", "[1]\n", "line 1.*a.jsonl.*list.*object"),
         (
             "a.jsonl",
             '{"text": 5, "label": 1}\n',
@@ -229,14 +229,14 @@ def test_labels_are_sorted():
             "1.*a.jsonl: character '.ud800'.*1.*character",
         ),
         ("a.csv", "text,label\n", "a.csv.*labels"),
-        ("a.csv", "\n", "a.csv has no header"),
+        ("a.csv", "\n", "a.csv is empty"),
         ("a.csv", "", "a.csv.*empty"),
         (
             "a.csv",
-            b"text,label\na,1\n\xe9,2\n",
-            "a.csv.*UTF-8.*15.*0xE9.*Latin-1",
+            "text,label\na,1\né,2\n".encode() + b"\xe9,2\n",
+            "line 4.*a.csv.*UTF-8.*0xe9.*--data.encoding",
         ),
-        ("a.csv", b"text,label\na,1\n\0,2\n", "a.csv.*binary, not text.*NUL.*byte 15"),
+        ("a.csv", b"text,label\na,1\n\0,2\n", "a.csv.*binary, not text.*NUL.*line 3"),
         (
             "a.txt",
             "text,label\na,1\n",

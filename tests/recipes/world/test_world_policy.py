@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.models.recurrent_world import GRUWorld, GRUWorldConfig
+from regard.models.recurrent import GRUWorld, GRUWorldConfig
 from regard.models.sample_inputs import build_seeded
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.recipes.world.episodes import Episodes

@@ -13,7 +13,7 @@ from regard.api.look import open_session
 from regard.errors import RegardError
 from regard.look import scene as scenes
 from regard.look.encode_arrays import unpack_array
-from regard.models.recurrent_world import GRUWorld
+from regard.models.recurrent import GRUWorld
 from regard.recipes.world.evaluation import horizon_errors
 from regard.recipes.world.imagine import imagine
 from regard.recipes.world.learn_policy import history_length

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.splits import TEST, TRAIN, VALIDATION
-from regard.models.objective import ACTIVE
+from regard.models.elbo import ACTIVE
 from regard.nn.eval_mode import eval_mode
 from regard.recipes.autoencoder.dataset import Inputs, InputsInfo
 from regard.recipes.autoencoder.task import SEED, to_numbers
