@@ -27,7 +27,9 @@ from torch import Tensor, nn
 
 from regard.api.train import train
 from regard.data.array import Array
-from regard.recipes.graphs.dataset import Graphs, GraphsConfig, prepare_graphs
+from regard.recipes.graphs.recipe import RECIPE
+from regard.recipes.job import DataContext, Job
+from regard.recipes.request import TrainRequest
 from regard.runs.best_checkpoint import rank
 
 RESULTS = Path(__file__).parent / "results.md"
@@ -116,7 +118,7 @@ def tu(options: argparse.Namespace) -> None:
     rows = []
     for path in options.paths:
         name = Path(path).name
-        graphs = prepare_graphs(GraphsConfig(path=path, features="given"), seed=0)
+        graphs = prepare(path)
         ours, theirs = [], []
         for fold in range(options.folds):
             with fold_file(graphs, fold) as file:
@@ -154,6 +156,15 @@ def tu(options: argparse.Namespace) -> None:
     write("Defaults on whole graphs", f"{text}\n\n{table(heads, rows)}")
 
 
+def prepare(path: str, seed: int = 0, **options: Any) -> Job:
+    """Graphs as `regard train graphs` prepares them, 32 in a batch."""
+    request = TrainRequest(recipe=RECIPE, data=path)
+    known = {"data.features": "given", "train.batch": 32, "train.seed": seed, **options}
+    return RECIPE.prepare(
+        request.settings(known), DataContext(cache=Path("unused"), examples=request.examples)
+    )
+
+
 FOLDS = 10
 GIN_SETTINGS = "GIN from PyTorch Geometric (five layers of width 64, batch norm, no dropout, sum of nodes, Adam at 0.003)"
 
@@ -169,18 +180,19 @@ def split_folds(target: Array) -> Array:
 
 
 @contextmanager
-def fold_file(graphs: Graphs, fold: int) -> Iterator[str]:
+def fold_file(job: Job, fold: int) -> Iterator[str]:
     """A .npz of the graphs in which one fold is the test split and the next one the validation split."""
-    target = graphs.target.numpy()
+    source: Any = job.source
+    target, graphs = source.codes, source.examples.about["graphs"]
     which = split_folds(target)
     held = (fold + 1) % FOLDS
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fold.npz"
         np.savez(
             path,
-            edges=graphs.edges,
-            x=np.asarray(graphs.parts.x),
-            of=np.repeat(np.arange(graphs.parts.graphs), np.diff(graphs.parts.starts)),
+            edges=graphs.links,
+            x=np.asarray(graphs.x),
+            of=np.repeat(np.arange(graphs.graphs), np.diff(graphs.starts)),
             labels=target,
             train_idx=np.flatnonzero((which != fold) & (which != held)),
             val_idx=np.flatnonzero(which == held),
@@ -209,10 +221,10 @@ class GIN(nn.Module):
 
 def run_gin(path: str, steps: int, seed: int, evaluations: int = 40) -> dict[str, Any]:
     """GIN on the batches that ours gets, with the labels of nodes as its features."""
-    graphs = prepare_graphs(GraphsConfig(path=path, features="given", scale="none"), seed=seed)
-    source = graphs.source(32, seed)
+    job = prepare(path, seed, **{"data.scale": "none"})
+    source: Any = job.source
     torch.manual_seed(seed)
-    model = GIN(graphs.x.shape[1], graphs.outputs)
+    model = GIN(job.model.features, job.model.outputs)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.003)
     best: tuple[float, float] | None = None
     found: dict[str, Any] = {}

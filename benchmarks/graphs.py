@@ -33,7 +33,9 @@ from torch import Tensor, nn
 from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.nn.graph import Graph
 from regard.nn.graph_conv import GAT, GCN, GraphConv
-from regard.recipes.graphs.dataset import Graphs, GraphsConfig, prepare_graphs
+from regard.recipes.graphs.recipe import RECIPE
+from regard.recipes.job import DataContext, Job
+from regard.recipes.request import TrainRequest
 
 RESULTS = Path(__file__).parent / "results.md"
 
@@ -80,7 +82,31 @@ SETTINGS = {
 }
 
 
-def fit(graphs: Graphs, setting: Setting, seed: int) -> dict[str, float]:
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """One graph as tensors, and the nodes of its splits."""
+
+    x: Tensor
+    edges: Tensor
+    target: Tensor
+    split: dict[str, Tensor]
+    outputs: int
+
+
+def read_whole(path: str) -> Whole:
+    """A graph as `regard train graphs` prepares it."""
+    request = TrainRequest(recipe=RECIPE, data=path)
+    job: Job = RECIPE.prepare(
+        request.settings({}), DataContext(cache=Path("unused"), examples=request.examples)
+    )
+    source: Any = job.source
+    batch = source.batch(0)
+    names = ("train", "validation", "test")
+    split = {name: torch.from_numpy(source.units(name)) for name in names}
+    return Whole(batch["x"], batch["edges"], torch.from_numpy(source.codes), split, job.model.outputs)
+
+
+def fit(graphs: Whole, setting: Setting, seed: int) -> dict[str, float]:
     """Validation and test accuracy of the epoch that the validation split chooses."""
     torch.manual_seed(seed)
     model = GraphNet(GraphNetConfig(features=graphs.x.shape[1], outputs=graphs.outputs, **setting.model))
@@ -91,8 +117,7 @@ def fit(graphs: Graphs, setting: Setting, seed: int) -> dict[str, float]:
     of_rest = 0.0 if setting.first_only else setting.l2
     groups = [{"params": first, "weight_decay": setting.l2}, {"params": rest, "weight_decay": of_rest}]
     optimiser = torch.optim.Adam(groups, lr=setting.rate)
-    rows = {name: torch.from_numpy(each) for name, each in graphs.split.items()}
-    edges, target = torch.from_numpy(np.ascontiguousarray(graphs.edges)), graphs.target
+    rows, edges, target = graphs.split, graphs.edges, graphs.target
     best: tuple[float, float] | None = None
     least, most = float("inf"), 0.0
     found, since = {}, 0
@@ -133,7 +158,7 @@ def cora(options: argparse.Namespace) -> None:
     log = Path(options.log)
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     done = list({(each["model"], each["seed"]): each for each in lines}.values())
-    graphs = prepare_graphs(GraphsConfig(path=options.path), seed=0)
+    graphs = read_whole(options.path)
     have = {(each["model"], each["seed"]) for each in done}
     for seed in range(options.seeds):
         for name in SETTINGS:
@@ -197,11 +222,8 @@ PEERS = ("regard", "PyG, plain edges", "PyG, EdgeIndex")
 def epoch(options: argparse.Namespace) -> None:
     """A training epoch on Cora, as `cora` trains: forward, backward and a step of Adam."""
     torch.set_num_threads(1)
-    graphs = prepare_graphs(GraphsConfig(path=options.path), seed=0)
-    edges, rows = (
-        torch.from_numpy(np.ascontiguousarray(graphs.edges)),
-        torch.from_numpy(graphs.split["train"]),
-    )
+    graphs = read_whole(options.path)
+    edges, rows = graphs.edges, graphs.split["train"]
     dense = graphs.x.to_dense()
     lines = []
     for name in ("GCN", "GAT", "GraphSAGE, mean"):

@@ -34,6 +34,7 @@ from typing import (
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass, rebuild_dataclass
 from pydantic.fields import FieldInfo
+from pydantic_core import to_json as to_plain_json
 
 from regard.errors import RegardError, nearest
 
@@ -103,13 +104,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def from_dict(cls: type[C], data: Any) -> C:
     """The config of class cls that `to_dict` made the data from."""
-    try:
-        text = json.dumps(data, default=_as_json, allow_nan=False)
-    except ValueError as error:
-        if isinstance(error, RegardError):
-            raise
-        raise RegardError(f"a number of {cls.__name__} is not finite, and JSON has no such number") from error
-    return from_json(cls, text)
+    return from_json(cls, to_plain_json(data, inf_nan_mode="constants", fallback=_as_json))
 
 
 def to_json(config: Any) -> str:

@@ -24,7 +24,7 @@ from regard.cli.options import read_settings
 from regard.errors import RegardError
 from regard.models.memory_estimate import TO_TRAIN, build_within_memory, check_fits, measure
 from regard.recipes.base import get_recipe
-from regard.recipes.graphs.info import Scaling
+from regard.recipes.graphs.features import Scaling
 from regard.recipes.images.dataset import ImagesInfo
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.request import TrainRequest
@@ -173,7 +173,7 @@ SETS = {"form": "table", "features": ["x"], "centre": [0.0], "scale": [1.0]}
         (SetsFitted, SETS, {"centre": []}),
         (Target, {"numbers": [NUMBER]}, {"numbers": [NUMBER | {"scale": -1.0}]}),
         (Target, {"classes": ["a", "b"]}, {"classes": []}),
-        (Scaling, {"how": "x"}, {"deviation": [0.0]}),
+        (Scaling, {"how": "none", "width": 1}, {"deviation": [0.0]}),
     ],
 )
 def test_what_would_make_answers_that_are_not_finite_is_refused(cls, fine, change):

@@ -31,7 +31,7 @@ from regard.data.point_clouds import read_cloud
 from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.look.reader import at_path
-from regard.recipes.graphs.files import read_graphs
+from regard.recipes.graphs.formats.files import read_graphs
 from regard.recipes.images.labelled_images import find_images
 from regard.recipes.images.open_image import open_image
 from regard.recipes.sets.config import SetsConfig

@@ -33,21 +33,9 @@ GAPS = {
     },
     "set": {},
     "point": {"evidence": "additive refuses points"},
-    "node": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
-        "evidence": "no additive model",
-    },
-    "edge": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
-        "evidence": "no additive model",
-    },
-    "graph": {
-        "smoothing": "no such option",
-        "class weights": "no such option",
-        "evidence": "no additive model",
-    },
+    "node": {"evidence": "no additive model"},
+    "edge": {"evidence": "no additive model"},
+    "graph": {"evidence": "no additive model"},
     "mesh": {
         "missing cells": "empty target refused",
         "evidence": "only on pages",

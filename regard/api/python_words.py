@@ -26,6 +26,8 @@ def speak_python(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except RegardError as error:
+            if "." in (error.option or ""):
+                raise RegardError(error.about(f'options={{"{error.option}": ...}}')) from error
             if OPTIONS.search(str(error)):
                 raise RegardError(_translate(str(error))) from error
             raise

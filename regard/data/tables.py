@@ -484,8 +484,12 @@ def _check_size(path: str, size: int) -> None:
 def _join(parts: Sequence[Part], names: Sequence[str]) -> Part:
     """All parts as one, with all columns."""
     columns, objects = [], {}
+    known = [set(data.column_names) for data, _ in parts]
     for name in names:
-        found = [data.column(name) if name in data.column_names else pa.nulls(len(data)) for data, _ in parts]
+        found = [
+            data.column(name) if name in own else pa.nulls(len(data))
+            for (data, _), own in zip(parts, known, strict=True)
+        ]
         types = {each.type for each in found} - {pa.null()}
         if len(types) < 2 and not any(name in other for _, other in parts):
             kind = next(iter(types), pa.string())

@@ -133,6 +133,12 @@ class Recipe(ABC):
         read, as for the help"""
         raise NotImplementedError(f"{self.name} has a data section and needs defaults for it")
 
+    def adjust_defaults(
+        self, settings: Settings, examples: Examples | None, options: Mapping[str, Any]
+    ) -> Settings:
+        """The defaults where they depend on options beside those of the data, such as the layer of a network."""
+        return settings
+
     def problem_of(self, data: Any) -> Supervised | None:
         """What is learned from the data of this section. None: the recipe trains and predicts by itself."""
         return self.supervised

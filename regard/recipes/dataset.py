@@ -204,7 +204,7 @@ class Dataset:
                 raise RegardError(f"{self.examples.what} leaves nothing to train on; give more examples")
             return self._of_new(self.examples.more(self.size, generator(self.seed, 1, step)))
         if self.by == "whole":
-            return self.take(self.units("train"))
+            return self._whole_batch
         if self.encodings.keep != "none":
             return self._read(step)
         for each in range(step, step + 1 + AHEAD):
@@ -219,6 +219,11 @@ class Dataset:
             return slice_batch(self.batch(step), part, parts)
         rows = self._epochs.rows(step)
         return take_slice(lambda first, last: self._stacked(rows[first:last]), len(rows), part, parts)
+
+    @cached_property
+    def _whole_batch(self) -> Batch:
+        """All that is to be learned, at every step."""
+        return self.take(self.units("train"))
 
     def validation(self) -> Iterator[Batch]:
         """The whole validation split, always in the same order."""
@@ -254,8 +259,10 @@ class Dataset:
         if self.by == "whole":
             yield from [self.take(units)] if len(units) else []
             return
-        for start in range(0, len(units), self.size):
-            yield self.take(units[start : start + self.size])
+        for number, start in enumerate(range(0, len(units), self.size)):
+            # what is around some parts is drawn where they are judged, too, but always the same
+            random = generator(self.seed, 6, number) if self.by == "drawn" else None
+            yield self.take(units[start : start + self.size], random)
 
     # ── one batch
 

@@ -4,7 +4,7 @@ is fitted on the train split."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -76,7 +76,9 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     sizes = {name: len(dataset.order(name)) for name in ("train", "validation", "test")}
     if examples.more is not None:
         del sizes["train"]
-    asks = () if target is None else target.explain(examples.cells, config.asks, examples.target_names[0])
+    asks: tuple[str, ...] = ()
+    if target is not None and examples.target is None:
+        asks = target.explain(examples.cells, config.asks, examples.target_names[0])
     told = (*asks, *examples.notes, *on_splits, *on_errors, *processor.notes(examples, train), *on_measured)
     test = Split(name="test", count=sizes["test"], unit=unit, batches=lambda: dataset.of("test"))
     return Job(
@@ -90,7 +92,7 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
         unit=problem.speed or f"{examples.part}s",
         examples=unit,
         labels=None if target is None else target.labels,
-        number=None if target is None else target.number,
+        number=target.numbers[0] if _is_alone(target, by) and len(target.numbers) == 1 else None,
         keep=processor.save,
         fill=lambda model: processor.set_buffers(model, encodings, train),
         notes=told,
@@ -131,10 +133,10 @@ def _choose_splits(
     strata = None if target is None else target.strata(codes)
     notes: tuple[str, ...] = ()
     own = None if target is None else reader.draw_splits(examples, target, codes, seed)
-    if examples.splits is not None:
-        found = examples.splits if drawn else _complete_splits(examples, config, strata, known, seed)
-    elif own is not None:
+    if own is not None:
         found = own
+    elif examples.splits is not None:
+        found = examples.splits if drawn else _complete_splits(examples, config, strata, known, seed)
     elif by == "examples" and examples.starts is not None:
         found = draw_splits(len(examples), config, seed, unit=unit)[examples.owners()]
     else:
@@ -150,10 +152,15 @@ def _choose_splits(
                 f"give more, or use --data.validation 0"
             )
     found = np.where(known, found, NOWHERE).astype(np.uint8)
-    if strata is not None and target is not None and target.each is None and not drawn:
+    if strata is not None and _is_alone(target, by) and not drawn:
         notes = note_missing(found, strata, target.classes, singular(unit))
         notes += _note_alone(strata[known], target.classes, singular(unit))
     return found, notes
+
+
+def _is_alone(target: Target | None, by: str) -> TypeGuard[Target]:
+    """Is everything that has a target in a split by itself, and not with an example that it is a part of?"""
+    return target is not None and (target.each is None or by != "examples")
 
 
 def _note_alone(codes: Array, classes: Sequence[str], unit: str) -> tuple[str, ...]:

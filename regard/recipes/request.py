@@ -56,7 +56,8 @@ class TrainRequest:
             settings = self._without_reading(options, early)
         else:
             data = {name: value for name, value in options.items() if name.startswith("data.")}
-            settings = self._after_reading(set_options(section, data))
+            section = set_options(section, data)
+            settings = self.recipe.adjust_defaults(self._after_reading(section), self.examples, options)
         settings = with_budget(settings, options)
         return settings if self.start is None else with_body(self.recipe, settings, self.start)
 

@@ -125,9 +125,9 @@ class Target:
             return place[word]
 
         if not self.several:
-            words = plain_cells(cells)
-            codes = [IGNORE if is_missing(cell) else find(word_of(cell)) for cell in words]
-            return np.array(codes, dtype=np.int64)
+            different, places = _find_different(cells)
+            codes = [IGNORE if is_missing(cell) else find(word_of(cell)) for cell in different]
+            return np.array(codes, dtype=np.int64)[places]
         out = np.zeros((len(cells), len(place)), dtype=np.float32)
         for row, cell in enumerate(plain_cells(cells)):
             if is_missing(cell):
@@ -305,6 +305,15 @@ def plain_cells(cells: Cells) -> Sequence[Any]:
         found: list[Any] = cells.tolist()
         return found
     return cells.to_pylist()
+
+
+def _find_different(cells: Cells) -> tuple[Sequence[Any], Any]:
+    """Different cells, and which of them each cell is. Those of Arrow may be millions, and are found by Arrow."""
+    if isinstance(cells, np.ndarray):
+        return plain_cells(cells), slice(None)
+    found = cells.dictionary_encode()
+    values = found.dictionary.to_pylist()
+    return [*values, None], found.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
 
 
 def word_of(cell: Any) -> str:

@@ -14,6 +14,7 @@ from regard.api import generate, train
 from regard.api.predict import predict
 from regard.cli import main
 from regard.data.tensor_source import TensorSource
+from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.start_from import copy_weights
@@ -722,3 +723,11 @@ def test_an_error_of_a_resume_is_told_by_one_of_several_processes(several, monke
     with pytest.raises(RankError):
         train.train("text", out=tmp_path / "missing", resume=True)
     assert len(told) == 1 and "missing" in told[0]
+
+
+@pytest.mark.parametrize("option, value", [("train.lr", -1), ("model.dim", 30), ("model.attention.width", 3)])
+def test_an_option_that_cannot_be_is_called_as_python_gives_it(option, value):
+    with pytest.raises(
+        RegardError, match=rf'^options=\{{"{re.escape(option)}": \.\.\.\}} .*{value}|leave one out$'
+    ):
+        regard.train("text", options={option: value})

@@ -12,10 +12,10 @@ from PIL import Image
 from regard.api.train import prepare_job
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
-from regard.recipes.graphs.dataset import GraphsConfig, prepare_graphs
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
 from regard.recipes.text.dataset import TextConfig, encode_corpus
+from tests.recipes.graphs.prepared import Read as read
 from tests.recipes.tiny_data import COUNT, KINDS
 
 WITH_FOLDS = [name for name in KINDS if name not in ("language", "made_sets")]
@@ -148,7 +148,7 @@ def test_an_edge_in_both_directions_is_in_one_split(folder):
     (place / "edges.csv").write_text("\n".join(["source,target,label", *rows]))
     (place / "nodes.csv").write_text("\n".join(["id,x", *(f"{i},{i}" for i in range(12))]))
     for how in ({"test": 0.3}, {"folds": 3, "fold": 2}):
-        found = prepare_graphs(GraphsConfig(path=str(place), **how), seed=0)
+        found = read(place, **how)
         ends = np.sort(found.parts.edges, axis=0)
         held = {name: {tuple(ends[:, row]) for row in rows} for name, rows in found.split.items()}
         assert sum(map(len, held.values())) == len(set().union(*held.values())) == len(pairs)

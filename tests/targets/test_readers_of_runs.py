@@ -13,8 +13,7 @@ from regard.models.deep_sets import DeepSetsConfig
 from regard.models.graph_net import GraphNetConfig
 from regard.models.set_transformer import SetTransformerConfig
 from regard.recipes.example import Example
-from regard.recipes.graphs.dataset import GraphsConfig
-from regard.recipes.graphs.defaults import GraphNetSettings
+from regard.recipes.graphs.config import GraphsConfig
 from regard.recipes.graphs.recipe import RECIPE as GRAPHS
 from regard.recipes.job import DataContext
 from regard.recipes.sets.config import SetsConfig
@@ -27,7 +26,7 @@ from regard.training.config import TrainConfig
 RECIPES = {
     SetTransformerConfig: settings_of_kind("settransformer", SetsConfig),
     DeepSetsConfig: settings_of_kind("deepsets", SetsConfig),
-    GraphNetConfig: GraphNetSettings,
+    GraphNetConfig: settings_of_kind("graphnet", GraphsConfig),
 }
 
 

@@ -12,7 +12,7 @@ from regard.models.graph_net import GraphNet
 from regard.models.mlp import MLP
 from regard.models.point_net import PointNet
 from regard.models.set_transformer import SetTransformer
-from regard.recipes.graphs.reader import GraphExample, GraphReader
+from regard.recipes.graphs.reader import GraphReader
 from regard.recipes.sets.foreign_reader import SetReader
 from regard.symmetry.roles import Roles, Stream
 from regard.targets.open import open_target
@@ -127,9 +127,7 @@ def test_a_file_that_is_not_there(reader):
 
 def test_graphs_from_files(tmp_path):
     inputs = {"x": torch.zeros(2, 3), "edges": torch.tensor([[0], [1]])}
-    reader = GraphReader(
-        GRAPH, lambda name: GraphExample(inputs, ["here", "there"], ["cat", None]), classes=["cat", "dog"]
-    )
+    reader = GraphReader(GRAPH, inputs, labels=["here", "there"], truth=["cat", None], classes=["cat", "dog"])
     given = reader.read("there")
     assert given.centre == 1 and given.classes == ("cat", None) and given.called(1) == "dog"
     with pytest.raises(ValueError, match="node 'nowhere'; nodes.*here, there"):

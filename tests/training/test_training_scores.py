@@ -1,14 +1,11 @@
 """The numbers of single examples add up to the measures of the whole split, for every task."""
 
-import math
-
 import pytest
 import torch
 from torch import nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.data.slices import refuse_slice
-from regard.recipes.graphs.task import RegressKnown
 from regard.recipes.images.task import ClassifyImages
 from regard.recipes.sets.cluster import Mixture
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress
@@ -36,7 +33,6 @@ def classes(*shape, of=4, seed=1):
 
 REAL = torch.tensor([[True, True, True], [True, False, False]])
 SOME = torch.tensor([1, IGNORE, 2, 0, IGNORE])
-UNKNOWN = torch.tensor([0.5, math.nan, -1.0, 2.0, math.nan])
 TOKENS = classes(2, 3, of=5)
 GRAPH = {"edges": torch.zeros(2, 0, dtype=torch.long)}
 CASES = {
@@ -73,12 +69,6 @@ CASES = {
         numbers(2, 3, 2),
         Batch({"tokens": numbers(2, 3, 4), "real": REAL}, numbers(2, 3, 2, seed=3)),
         2,
-    ),
-    "known numbers": (
-        RegressKnown((2.0,)),
-        numbers(5),
-        Batch({"x": numbers(5, 3), **GRAPH}, UNKNOWN, cut=refuse_slice),
-        3,
     ),
     "images": (
         ClassifyImages(4, (0.0,), (1.0,)),

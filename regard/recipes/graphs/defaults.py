@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from regard.models.graph_net import GraphNetConfig
 from regard.models.graph_transformer import GraphTransformerConfig
-from regard.recipes.graphs.dataset import GraphsConfig
-from regard.recipes.graphs.neighbours import looks_mapped
+from regard.recipes.example import Examples
+from regard.recipes.graphs.config import GraphsConfig
+from regard.recipes.graphs.neighbours import MappedGraph
 from regard.recipes.graphs.traits import Traits, find_traits
-from regard.recipes.settings import Settings, check_choice, settings_class
+from regard.recipes.settings import Settings, check_choice, settings_of_kind
 from regard.training.config import TrainConfig
 
 UNKNOWN = 1  # stands for a size that follows from the data
 SIZES: dict[str, Any] = {"features": UNKNOWN, "outputs": UNKNOWN}
-DECIDING = frozenset(
-    {"model.layer", "train.seed"}
-)  # options on which defaults depend, beside those of the data
+DECIDING = ("model.layer", "train.seed")  # options on which defaults depend, beside those of the data
 MINUTES = 0.5  # the budget of many graphs
 FEW = 1000  # labels below which a model overfits soon
 ALIKE = 0.3  # homophily from which neighbours help as they are
@@ -28,96 +28,65 @@ ATTENTION = ("gat", "gatv2")
 EVALUATIONS = 40  # evaluations in a training of a known number of steps
 EPOCHS, LEAST_STEPS, MOST_STEPS = 50, 500, 5000  # of whole graphs
 
-GraphNetSettings = settings_class(
-    "GraphNetSettings",
-    "GraphNet: message passing between neighbours, layer by layer.",
-    data=GraphsConfig,
-    model=GraphNetConfig,
-)
-GraphTransformerSettings = settings_class(
-    "GraphTransformerSettings",
-    "GraphTransformer: nodes attend to all nodes of their graph, or along edges.",
-    data=GraphsConfig,
-    model=GraphTransformerConfig,
-)
-KINDS: dict[str, type[Settings]] = {
-    "graphnet": GraphNetSettings,
-    "graphtransformer": GraphTransformerSettings,
-}
+KINDS = ("graphnet", "graphtransformer")
 
 
-def defaults(data: Any = None, kind: str | None = None) -> Settings:
-    """A GraphNet, or the given kind."""
-    # an object in memory has no path
-    if isinstance(data, str | os.PathLike):
-        path = os.fspath(data)
-    else:
-        path = None
+def data_section(data: Any) -> GraphsConfig:
+    """A path, an object in memory, or None: the built-in graph."""
+    if data is None:
+        return GraphsConfig(train=20, validation=0.2, test=0.5)
+    return GraphsConfig(path=os.fspath(data) if isinstance(data, str | os.PathLike) else None)
+
+
+def choose_defaults(
+    data: GraphsConfig,
+    examples: Examples | None,
+    kind: str | None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Settings:
+    """A GraphNet, or the given kind. options: those that were given, see DECIDING"""
     kind = kind or "graphnet"
-    check_choice("kind of model for graphs", kind, tuple(KINDS))
-    if data is not None:
-        graphs = GraphsConfig(path=path)
+    check_choice("kind of model for graphs", kind, KINDS)
+    if examples is not None and isinstance(examples.about["graphs"], MappedGraph):
+        model, train = _large_defaults(kind)
     else:
-        graphs = GraphsConfig(train=20, validation=0.2, test=0.5)
-    return _defaults_for(graphs, kind, {}, None if path is not None else data)
+        traits = find_traits(examples, data, seed=options.get("train.seed", 0))
+        if kind == "graphtransformer":
+            model, train = _transformer_defaults(traits)
+        else:
+            model, train = _net_defaults(traits, options.get("model.layer"))
+    return settings_of_kind(kind, GraphsConfig)(data=data, model=model, train=train)
 
 
-def refine_defaults(settings: Settings, options: Mapping[str, Any], data: Any) -> Settings:
-    """The defaults, chosen again if options change what they depend on: the label column, the level, the
-    layer."""
-    names = [field.name for field in fields(settings.data)]
-    said = {name: options[f"data.{name}"] for name in names if f"data.{name}" in options}
-    if not said and not DECIDING & options.keys():
-        return settings
-    graphs = replace(settings.data, **said)
-    return replace(_defaults_for(graphs, model_kind(settings), options, data), data=settings.data)
-
-
-def _defaults_for(graphs: GraphsConfig, kind: str, options: Mapping[str, Any], given: Any = None) -> Settings:
-    """The settings for these graphs and their task. options: those that were given"""
-    if given is None and looks_mapped(graphs.path):
-        return _large_defaults(graphs, kind)
-    traits = find_traits(graphs, given, seed=options.get("train.seed", 0))
-    if kind == "graphtransformer":
-        return _transformer_defaults(graphs, traits)
-    return _net_defaults(graphs, traits, options.get("model.layer"))
-
-
-def _large_defaults(graphs: GraphsConfig, kind: str) -> Settings:
+def _large_defaults(kind: str) -> tuple[Any, TrainConfig]:
     """A graph that is read in samples: many labels, and a budget in minutes."""
     how: dict[str, Any] = {"minutes": 2.0, "batch": 1024, "weight_decay": 0.05, "precision": "float32"}
     if kind == "graphtransformer":
         along = GraphTransformerConfig(dropout=0.3, attention="edges", bias="none", position="none", **SIZES)
-        slow = TrainConfig(optimiser="adamw", lr=0.003, **how)
-        return GraphTransformerSettings(data=graphs, model=along, train=slow)
+        return along, TrainConfig(optimiser="adamw", lr=0.003, **how)
     model = GraphNetConfig(layer="conv", dropout=0.2, norm="layernorm", **SIZES)
-    train = TrainConfig(optimiser="adamw", lr=0.01, warmup=10, **how)
-    return GraphNetSettings(data=graphs, model=model, train=train)
+    return model, TrainConfig(optimiser="adamw", lr=0.01, warmup=10, **how)
 
 
-def _transformer_defaults(graphs: GraphsConfig, traits: Traits) -> Settings:
+def _transformer_defaults(traits: Traits) -> tuple[Any, TrainConfig]:
     few = traits.classes and traits.level != "graph"
     model = GraphTransformerConfig(dropout=0.3 if few else 0.0, **SIZES)
-    train = _train_config(traits, lr=0.003, weight_decay=0.1 if few else 0.01, warmup=20)
-    return GraphTransformerSettings(data=graphs, model=model, train=train)
+    return model, _train_config(traits, lr=0.003, weight_decay=0.1 if few else 0.01, warmup=20)
 
 
-def _net_defaults(graphs: GraphsConfig, traits: Traits, layer: str | None) -> Settings:
+def _net_defaults(traits: Traits, layer: str | None) -> tuple[Any, TrainConfig]:
     if traits.level == "graph" and traits.classes:
         # sums count the neighbours, as in GIN; sums of any size need batch norm
         how: dict[str, Any] = {"gather": "sum", "norm": "batchnorm", "residual": True}
         counts = GraphNetConfig(layer="conv", hidden=128, depth=5, **how, **SIZES)
-        train = _train_config(traits, lr=0.01, weight_decay=0.01)
-        return GraphNetSettings(data=graphs, model=counts, train=train)
+        return counts, _train_config(traits, lr=0.01, weight_decay=0.01)
     if traits.level == "graph" or not traits.classes:
         # many labels: no dropout, and layers that separate a node from its neighbours
         model = GraphNetConfig(layer="conv", norm="layernorm", **SIZES)
-        train = _train_config(traits, lr=0.01, weight_decay=0.01)
-        return GraphNetSettings(data=graphs, model=model, train=train)
+        return model, _train_config(traits, lr=0.01, weight_decay=0.01)
     chosen: Any = layer or _layer_for(traits)
     model = GraphNetConfig(layer=chosen, **_sizes_for(chosen, traits), **SIZES)
-    train = replace(_train_config(traits, lr=0.01, weight_decay=0.5), **_rates_for(chosen, traits))
-    return GraphNetSettings(data=graphs, model=model, train=train)
+    return model, replace(_train_config(traits, lr=0.01, weight_decay=0.5), **_rates_for(chosen, traits))
 
 
 def _layer_for(traits: Traits) -> str:
@@ -175,8 +144,3 @@ def _steps_for(traits: Traits) -> int | None:
     if steps > MOST_STEPS:
         return None
     return max(LEAST_STEPS, steps)
-
-
-def model_kind(settings: Settings) -> str:
-    """The kind of model that these settings are for."""
-    return next(name for name, cls in KINDS.items() if cls is type(settings))

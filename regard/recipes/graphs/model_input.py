@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,9 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.look.model_input import Action, ModelInput, Moved, Removal, TokenGroups, kept_places, some_orders
-from regard.recipes.graphs.class_names import CLASSES, UNKNOWN, sort_names
+from regard.look.model_input import (
+    Action,
+    ModelInput,
+    Moved,
+    Removal,
+    TokenGroups,
+    Tokens,
+    kept_places,
+    some_orders,
+)
+from regard.look.reader import NAMED
+from regard.symmetry.roles import Roles
 
+CLASSES = 24  # of nodes that have a colour each
+UNKNOWN = "not known"
 TAKEN_OUT = "The nodes are taken out, with all edges that begin or end there."
 RENAMED = "nodes get other numbers, in the edges too; predictions for graphs stay the same, those for nodes move along"
 
@@ -98,3 +111,52 @@ class GraphInput(ModelInput):
         if not 0 <= node < count:
             raise RegardError(f"nodes are numbered 0 … {count - 1}, got {node}")
         return replace(self, centre=node)
+
+    def centre_on_name(self, name: str) -> GraphInput:
+        """The same graph, drawn around the node of this name."""
+        if name not in self.labels:
+            raise RegardError(
+                f"there is no file and no node {name!r}; nodes are called {', '.join(self.labels[:3])}, …"
+            )
+        return replace(self, centre=self.labels.index(name))
+
+
+def make_input(
+    roles: Roles,
+    inputs: Mapping[str, Any],
+    labels: Sequence[str] | None = None,
+    truth: Sequence[str | None] | None = None,
+    kinds: Sequence[str] | None = None,
+    kind_names: Sequence[str] = (),
+    notes: tuple[str, ...] = (),
+) -> GraphInput:
+    """The inputs of a model, by name, as a graph. labels: names of nodes; truth: their classes, where known; kinds: what
+    each is, where that is no target; kind_names: what nodes of all graphs can be"""
+    assert roles.nodes is not None and roles.edges is not None
+    count, edges = len(inputs[roles.nodes]), inputs[roles.edges]
+    if not count:
+        raise RegardError(
+            "the graph has no nodes, so there is nothing to show; give a graph with at least one node"
+        )
+    names = tuple(labels or map(str, range(count)))
+    return GraphInput(
+        inputs=dict(inputs),
+        streams=(Tokens("nodes", names, "items"),) if count <= NAMED else (),
+        nodes=roles.nodes,
+        edges=getattr(edges, "edges", edges),  # a Graph has them
+        labels=names,
+        classes=None if truth is None else tuple(truth),
+        kinds=None if kinds is None else tuple(kinds),
+        kind_names=tuple(kind_names),
+        notes=notes,
+    )
+
+
+def sort_names(names: Iterable[str]) -> list[str]:
+    """Names of classes in the order of a person, 2 before 10, which decides their colours in every run."""
+    return sorted(set(names), key=_by_parts)
+
+
+def _by_parts(name: str) -> list[tuple[int, int, str]]:
+    parts = [part for part in re.split(r"(\d+)", name) if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]

@@ -8,22 +8,15 @@ given, train.npy, validation.npy and test.npy with numbers of nodes. Only what a
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from regard.data.array import Array
-from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
-from regard.data.slices import refuse_slice
-from regard.data.splits import split_by_class
 from regard.errors import RegardError
 from regard.files import open_regular, readable_as
-from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.parts import SPLITS
 
 NEEDED = ("starts", "sources", "features", "labels")
@@ -47,14 +40,12 @@ class MappedGraph:
     sources: Array
     x: Array
     classes: Array
-    split: dict[str, Array]
+    split: dict[str, Array]  # that the folder has
     neighbours: int
     labels: tuple[str, ...]
-    level: str = "node"
-    given: bool = False  # does the folder have splits of its own?
 
     @classmethod
-    def open(cls, path: str, *, neighbours: int, validation: float, test: float, seed: int) -> MappedGraph:
+    def open(cls, path: str, neighbours: int) -> MappedGraph:
         arrays = {name: _mapped(path, name) for name in NEEDED}
         starts, sources, x, labels = (arrays[name] for name in NEEDED)
         count = len(starts) - 1
@@ -74,33 +65,17 @@ class MappedGraph:
             raise RegardError(
                 f"{path}/labels.npy must hold at least two classes, counted from 0, got {classes}"
             )
-        given = {
+        split = {
             name: np.asarray(_mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()
         }
-        split = given or split_by_class(np.asarray(labels), validation=validation, test=test, seed=seed)
-        split = {name: split.get(name, np.zeros(0, dtype=np.int64)) for name in SPLITS}
-        names = tuple(map(str, range(classes)))
-        return cls(path, starts, sources, x, labels, split, neighbours, names, given=bool(given))
+        return cls(path, starts, sources, x, labels, split, neighbours, tuple(map(str, range(classes))))
 
-    @property
-    def outputs(self) -> int:
-        return len(self.labels)
-
-    def info(self) -> GraphsInfo:
-        """A summary in numbers, for people and for later commands."""
-        return GraphsInfo(
-            path=self.path,
-            graphs=1,
-            nodes=len(self.starts) - 1,
-            edges=len(self.sources),
-            features=int(self.x.shape[1]),
-            level=self.level,
-            train=len(self.split["train"]),
-            validation=len(self.split["validation"]),
-            test=len(self.split["test"]),
-            labels=self.labels,
-            scaling=Scaling(how="none"),
-        )
+    def find(self, name: str) -> int:
+        """The node of this name, which is its number."""
+        count = len(self.starts) - 1
+        if not (name.isdecimal() and len(name) < 20 and int(name) < count):
+            raise RegardError(f"there is no file and no node {name!r}; nodes are called 0 … {count - 1}")
+        return int(name)
 
     def around(self, nodes: Array, hops: int, random: np.random.Generator) -> tuple[Array, Array]:
         """These nodes, and up to `neighbours` drawn ones for each, and for those in turn, `hops` times.
@@ -135,9 +110,6 @@ class MappedGraph:
         place = np.concatenate([place, picks.ravel()])
         return nodes[of], np.asarray(self.sources[starts[of] + place]).astype(np.int64)
 
-    def source(self, batch: int, seed: int, hops: int) -> SampledSource:
-        return SampledSource(self, batch, seed, hops)
-
 
 def _mapped(path: str, name: str) -> Array:
     file = Path(path) / f"{name}.npy"
@@ -169,48 +141,6 @@ def different(counts: Array, k: int, random: np.random.Generator) -> Array:
             pick += pick >= taken[:, i]
         taken = np.sort(np.concatenate([taken, pick[:, None]], 1), 1)
     return taken
-
-
-class SampledSource(Source):
-    """Some nodes of the split at a time, with neighbours drawn by (seed, step); only those nodes have
-    targets.
-
-    Looks at the validation and the test split draw neighbours, too, always the same ones.
-    """
-
-    whole = "the neighbours of all nodes of a batch are one graph"  # why several processes cannot share it
-
-    def __init__(self, graph: MappedGraph, batch: int, seed: int, hops: int) -> None:
-        self.graph, self.seed, self.hops = graph, seed, hops
-        self._epochs = Epochs(graph.split["train"], batch, seed)
-
-    def batch(self, step: int) -> Batch:
-        return self.some(self._epochs.rows(step), generator(self.seed, 4, step))
-
-    def validation(self) -> Iterator[Batch]:
-        return self.of("validation")
-
-    def of(self, split: str) -> Iterator[Batch]:
-        rows = self.rows(split)
-        for number, start in enumerate(range(0, len(rows), self._epochs.batch)):
-            yield self.some(rows[start : start + self._epochs.batch], generator(self.seed, 6, number))
-
-    def rows(self, split: str) -> Array:
-        """The nodes of a split that are evaluated, in the order of its batches."""
-        rows, most = self.graph.split[split], MOST.get(split, sys.maxsize)
-        if len(rows) > most:
-            rows = np.sort(generator(self.seed, 5).choice(rows, most, replace=False))
-        return rows
-
-    def some(self, rows: Array, random: np.random.Generator) -> Batch:
-        """These nodes with sampled neighbours."""
-        nodes, edges = self.graph.around(np.asarray(rows, dtype=np.int64), self.hops, random)
-        target = np.full(len(nodes), IGNORE, dtype=np.int64)
-        asked = np.asarray(self.graph.classes[rows], dtype=np.int64)
-        target[: len(rows)] = np.where(asked < 0, IGNORE, asked)
-        x = np.asarray(self.graph.x[nodes], dtype=np.float32)
-        inputs = {"x": torch.from_numpy(x), "edges": torch.from_numpy(edges)}
-        return Batch(inputs, torch.from_numpy(target), cut=refuse_slice)
 
 
 def write_mapped(

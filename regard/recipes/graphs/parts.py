@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,16 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.width
+
+    def __getitem__(self, rows: slice) -> Rows:
+        """The rows from one to another."""
+        starts = self.starts[rows.start : rows.stop + 1]
+        inside = slice(int(starts[0]), int(starts[-1]))
+        return Rows(starts - starts[0], self.columns[inside], self.values[inside], self.width)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -55,6 +65,9 @@ class Parts:
     edge_labels: Sequence[Any] | Array | None = None
     graph_labels: Sequence[Any] | Array | None = None
     split: dict[str, Array] = field(default_factory=dict)
+    # 2 e, the edges in the direction of messages, and where those of each graph start: see `link`
+    links: Array = None  # type: ignore[assignment]
+    link_starts: Array = None  # type: ignore[assignment]
 
     @property
     def nodes(self) -> int:
@@ -117,8 +130,20 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
         x=None if empty is None else np.concatenate([empty, *(g.x for g in graphs if g.nodes)]),
         columns=next((g.columns for g in graphs if g.nodes), ()),
         edge_x=_join_edge_features(what, graphs),
-        notes=tuple(dict.fromkeys(note for g in graphs for note in g.notes)),
+        notes=_join_notes(graphs),
         **more,
+    )
+
+
+def _join_notes(graphs: Sequence[Parts]) -> tuple[str, ...]:
+    """The notes on all graphs; what is said of many files is said of the first."""
+    found: dict[str, list[str]] = {}
+    for note in (note for g in graphs for note in g.notes):
+        found.setdefault(note.split(": ", 1)[-1], []).append(note)
+    more = {key: len(notes) - 1 for key, notes in found.items()}
+    return tuple(
+        notes[0] + (f"; so have {more[key]:,} more files" if more[key] else "")
+        for key, notes in found.items()
     )
 
 
@@ -174,6 +199,34 @@ def check_finite(x: Array, what: str) -> None:
             f"{what} has {x[row, column]} in row {row}, column {column}; give a finite number, or remove "
             "the node"
         )
+
+
+def link(parts: Parts, directed: bool) -> Parts:
+    """With the edges along which messages go: in both directions, unless theirs counts."""
+    links, starts = parts.edges, parts.edge_starts
+    if not directed:
+        links, starts = symmetric(links, starts, parts.nodes)
+    return replace(parts, links=links, link_starts=starts)
+
+
+def pick(parts: Parts, i: int) -> Parts:
+    """Graph i alone."""
+    nodes, edges, links = (
+        slice(int(starts[i]), int(starts[i + 1]))
+        for starts in (parts.starts, parts.edge_starts, parts.link_starts)
+    )
+    return replace(
+        parts,
+        edges=parts.edges[:, edges] - nodes.start,
+        starts=np.array([0, nodes.stop - nodes.start]),
+        edge_starts=np.array([0, edges.stop - edges.start]),
+        links=parts.links[:, links] - nodes.start,
+        link_starts=np.array([0, links.stop - links.start]),
+        x=None if parts.x is None else parts.x[nodes],
+        edge_x=None if parts.edge_x is None else parts.edge_x[edges],
+        names=None if parts.names is None else parts.names[nodes],
+        kinds=None if parts.kinds is None else parts.kinds[nodes],
+    )
 
 
 def symmetric(edges: Array, edge_starts: Array, nodes: int) -> tuple[Array, Array]:

@@ -3,141 +3,130 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.look.model_input import ModelInput, Tokens
-from regard.look.reader import NAMED, Control, Reader, at_path
+from regard.look.model_input import ModelInput
+from regard.look.reader import GONE, Control, Reader, at_path
 from regard.look.scene import Scene
-from regard.recipes.graphs.files import read_graphs
-from regard.recipes.graphs.model_input import GraphInput
+from regard.recipes.graphs.formats.files import read_graphs
+from regard.recipes.graphs.model_input import GraphInput, make_input
+from regard.recipes.graphs.neighbours import MappedGraph
 from regard.recipes.graphs.parts import Rows
 from regard.recipes.graphs.view import GraphView
-from regard.symmetry.roles import Roles
-
-
-@dataclass(frozen=True, eq=False)
-class GraphExample:
-    """A graph as the inputs of a model, by name. labels: names of nodes; truth: their classes, where known;
-    kinds: what each is, where that is no target; kind_names: what nodes of all graphs can be"""
-
-    inputs: Mapping[str, Any]
-    labels: Sequence[str] | None = None
-    truth: Sequence[str | None] | None = None
-    notes: tuple[str, ...] = field(default=())
-    kinds: Sequence[str] | None = None
-    kind_names: Sequence[str] = ()
-
+from regard.recipes.processors import ForeignModel
+from regard.recipes.supervised_reader import SupervisedReader
+from regard.symmetry.roles import Roles, guess
 
 FILE = Control(name="file", type="file", label="Another graph, from a file (.npz, .csv)", accept=".npz,.csv")
 NODE = Control(name="node", type="number")
 
 
-class GraphReader(Reader):
-    """A graph. The input is a file, or the name of the node around which to draw a large graph.
-
-    example  returns the graph to show; it gets the name of that node, if one was given
-    read     returns the graph of a file
-    classes  names of the classes, for a classifier
-    numbers  names of predicted numbers, and the numbers in their own units
-    """
+class AroundNode(Reader):
+    """A large graph is drawn around a node, which a person can choose."""
 
     views = (GraphView(),)
     controls = (FILE, NODE)
 
+    def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
+        assert isinstance(given, GraphInput)
+        return given.centre_on(values["node"]) if "node" in values else given
+
+    def offer(self, scene: Scene) -> tuple[Control, ...]:
+        """Another node, where the graph is not drawn whole."""
+        shown = scene.view("graph") or {"numbers": [], "count": 0}
+        return (FILE, NODE) if len(shown["numbers"]) < shown["count"] else (FILE,)
+
+
+class RunReader(AroundNode, SupervisedReader):
+    """The graphs of a run, or others, as it reads them. What is given may also be the name of a node."""
+
+    def _of_data(self, name: str | None) -> ModelInput:
+        if not self.processor.is_readable():
+            raise FileNotFoundError(f"the data of {self.run.path} was in memory")
+        example, graph = self._examples[0], self._examples.about["graphs"]
+        if isinstance(graph, MappedGraph):
+            node = np.array([graph.find(name or "0")])
+            found = self._input_of(example._replace(inputs={**example.inputs, "nodes": node}), None)
+            return replace(self._meaning(found), centre=None if name is None else 0)  # type: ignore[call-arg]
+        found = self._meaning(self._input_of(example, None))
+        assert isinstance(found, GraphInput)
+        return found if name is None else found.centre_on_name(name)
+
+    def _of_the_run(self) -> ModelInput:
+        """An example of its data; a random graph if that is gone."""
+        try:
+            return self._of_data(None)
+        except (OSError, ValueError):
+            roles: Any = self.model.roles
+            inputs: Mapping[str, Any] = self.model.sample_inputs()  # type: ignore[operator]
+            return self._meaning(make_input(roles, inputs, notes=(GONE,)))
+
+    def _meaning(self, found: ModelInput) -> ModelInput:
+        """The rows of the output are classes of nodes or graphs; those of edges have no place on the page."""
+        target = self.processor.target
+        return found if target.each == "edge" and target.classes else super()._meaning(found)
+
+
+class GraphReader(AroundNode):
+    """A graph for a model that no recipe trained.
+
+    inputs   of the model, which are shown if nothing else is given
+    labels   names of their nodes
+    truth    classes of their nodes, where known
+    classes  names of the classes, for a classifier
+    """
+
     def __init__(
         self,
         roles: Roles,
-        example: Callable[[str | None], GraphExample],
+        inputs: Mapping[str, Any],
         *,
-        read: Callable[[Path], GraphExample] | None = None,
+        labels: Sequence[str] | None = None,
+        truth: Sequence[str | None] | None = None,
         classes: Sequence[str] | None = None,
-        numbers: Callable[[Tensor], Sequence[tuple[str, float]]] | None = None,
     ) -> None:
-        assert roles.nodes is not None and roles.edges is not None
-        self.numbers = numbers
-        self.nodes, self.edges, self.example, self.opened, self.classes = (
-            roles.nodes,
-            roles.edges,
-            example,
-            read,
-            classes,
-        )
+        self.roles, self.inputs, self.labels, self.truth, self.classes = roles, inputs, labels, truth, classes
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> GraphInput:
-        if isinstance(given, str) and not Path(given).exists():
-            name = given
-        else:
-            name = None
+        name = given if isinstance(given, str) and not Path(given).exists() else None
         if given is None or name is not None:
-            found = self.example(name)
+            found = make_input(self.roles, self.inputs, self.labels, self.truth)
+            found = found if name is None else found.centre_on_name(name)
         else:
             with at_path(given) as path:
-                if self.opened is None:
-                    found = self.of_file(path)
-                else:
-                    found = self.opened(path)
-        count = len(found.inputs[self.nodes])
-        if not count:
-            raise RegardError(
-                "the graph has no nodes, so there is nothing to show; give a graph with at least one node"
-            )
-        labels = tuple(found.labels or map(str, range(count)))
-        if name is not None and name not in labels:
-            raise RegardError(
-                f"there is no file and no node {name!r}; nodes are called {', '.join(labels[:3])}, …"
-            )
-        edges = found.inputs[self.edges]
-        return GraphInput(
-            inputs=dict(found.inputs),
-            streams=(Tokens("nodes", labels, "items"),) if count <= NAMED else (),
-            nodes=self.nodes,
-            edges=getattr(edges, "edges", edges),  # a Graph has them
-            labels=labels,
-            classes=None if found.truth is None else tuple(found.truth),
-            kinds=None if found.kinds is None else tuple(found.kinds),
-            kind_names=tuple(found.kind_names),
-            centre=None if name is None else labels.index(name),
-            answers=None if self.classes is None else "classes",
-            called=None if self.classes is None else self.classes.__getitem__,
-            notes=found.notes,
-            read_numbers=self.numbers,
-        )
+                found = self._of_file(path)
+        if self.classes is None:
+            return found
+        called: Callable[[int], str] = self.classes.__getitem__
+        return replace(found, answers="classes", called=called)
 
-    def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
-        assert isinstance(given, GraphInput)
-        if "node" not in values:
-            return given
-        return given.centre_on(values["node"])
-
-    def offer(self, scene: Scene) -> tuple[Control, ...]:
-        """Another node to draw a graph around, where it is not drawn whole."""
-        shown = scene.view("graph") or {"numbers": [], "count": 0}
-        if len(shown["numbers"]) < shown["count"]:
-            return (FILE, NODE)
-        return (FILE,)
-
-    def of_file(self, path: Path) -> GraphExample:
+    def _of_file(self, path: Path) -> GraphInput:
         """The graph of a file, with unscaled features."""
-        like: Tensor = self.example(None).inputs[self.nodes]
+        nodes, edges = str(self.roles.nodes), str(self.roles.edges)
+        like: Tensor = self.inputs[nodes]
         parts = read_graphs(str(path))
         if parts.x is None or isinstance(parts.x, Rows) or parts.x.shape[1] != like.shape[1]:
-            if parts.x is None:
-                got = "none"
-            else:
-                got = f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
+            got = "none" if parts.x is None else parts.x.shape[1]
             raise RegardError(f"{path.name}: each node must have {like.shape[1]} numbers, got {got}")
-        inputs = {
-            self.nodes: torch.from_numpy(parts.x).to(like.dtype),
-            self.edges: torch.from_numpy(parts.edges),
-        }
-        if parts.node_labels is None:
-            truth = None
-        else:
-            truth = [str(label) for label in parts.node_labels]
-        return GraphExample(inputs, parts.names, truth)
+        inputs = {nodes: torch.from_numpy(parts.x).to(like.dtype), edges: torch.from_numpy(parts.edges)}
+        truth = None if parts.node_labels is None else [str(label) for label in parts.node_labels]
+        return make_input(self.roles, inputs, parts.names, truth)
+
+
+def foreign_reader(foreign: ForeignModel) -> Reader | None:
+    """The reader of graphs for a model that no recipe trained; None for a model of other inputs."""
+    declared = foreign.roles or getattr(foreign.model, "roles", None)
+    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
+    if known.nodes is None or known.edges is None or not isinstance(foreign.inputs.get(known.nodes), Tensor):
+        return None
+    edges = foreign.inputs.get(known.edges)
+    if isinstance(edges, Tensor) and edges.shape[0] != 2:  # triangles of a mesh, say
+        return None
+    return GraphReader(known, foreign.inputs)

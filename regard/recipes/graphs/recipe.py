@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from torch import nn
 
 from regard.look.reader import Reader
 from regard.recipes.base import Recipe
-from regard.recipes.describe import describe_data, format_count, format_splits
-from regard.recipes.graphs.dataset import GraphsConfig
-from regard.recipes.graphs.defaults import KINDS, defaults, refine_defaults
-from regard.recipes.graphs.foreign_reader import foreign_reader
-from regard.recipes.graphs.info import GraphsInfo
-from regard.recipes.graphs.job import other_split, prepare_job
-from regard.recipes.graphs.predict import predict
-from regard.recipes.graphs.run_reader import run_reader
-from regard.recipes.job import DataContext, Job, Split
-from regard.recipes.prediction import Prediction
+from regard.recipes.example import Examples
+from regard.recipes.graphs.config import GraphsConfig
+from regard.recipes.graphs.defaults import DECIDING, KINDS, choose_defaults, data_section
+from regard.recipes.graphs.processor import GraphsProcessor
+from regard.recipes.graphs.reader import FILE, NODE, RunReader, foreign_reader
+from regard.recipes.graphs.view import GraphView
+from regard.recipes.job import DataContext, Job
 from regard.recipes.processors import ForeignModel
-from regard.recipes.settings import Settings
+from regard.recipes.settings import Settings, kind_of
+from regard.recipes.supervised import Supervised
 from regard.runs.run import Run
-from regard.runs.run_config import RunConfig
-from regard.training.tasks import Task
+from regard.training.config import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnGraphs(Supervised):
+    """Classes or numbers of nodes, edges or graphs."""
+
+    def prepare(self, settings: Settings, kind: str, context: DataContext) -> Job:
+        job = super().prepare(settings, kind, context)
+        notes = [*job.notes, *_note_on_budget(settings.train)]
+        if getattr(settings.model, "layer", None) == "alone" and not settings.model.spread:
+            notes.append("the layer alone uses no edges; --model.layer conv and gcn do")
+        return replace(job, notes=tuple(notes))
+
+    def open(self, run: Run) -> GraphsProcessor:
+        found = super().open(run)
+        assert isinstance(found, GraphsProcessor)
+        return replace(found, same_nodes="nodes" in run.asked)
+
+    def reader(self, run: Run, model: nn.Module) -> Reader:
+        return RunReader(self, run, model)
+
+
+def _note_on_budget(train: TrainConfig) -> tuple[str, ...]:
+    """A note if the budget is the default number of steps: it is the same on a slow or busy machine."""
+    if train.steps is None or train.minutes is not None:
+        return ()
+    return (f"{train.steps:,} steps, however long they take; --train.minutes 1 plans by time",)
 
 
 class GraphsRecipe(Recipe):
@@ -42,7 +68,8 @@ class GraphsRecipe(Recipe):
         "regard train graphs --data molecules --model graphtransformer",
         "regard train graphs --data molecules --data.folds 10",
     )
-    models = tuple(KINDS)
+    models = KINDS
+    data_config = GraphsConfig
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.features": "",
         "model.outputs": "",
@@ -53,49 +80,49 @@ class GraphsRecipe(Recipe):
     not_inherited = frozenset({"features", "outputs", "level", "ordered", "edge_features"})
     reading_options = ("nodes", "label", "missing")
 
+    supervised = LearnGraphs(
+        processor=GraphsProcessor,
+        config=GraphsConfig,
+        unit="graphs",
+        speed="nodes",
+        views=(GraphView(),),
+        controls=(FILE, NODE),
+    )
+
+    def data_section(
+        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> GraphsConfig:
+        return data_section(data)
+
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
     ) -> Settings:
-        return defaults(data, model)
+        """Those for this data, which is read for them if that is possible."""
+        section, given = data_section(data), None if isinstance(data, str | os.PathLike) else data
+        try:
+            examples = self.supervised.read(section, given)
+        except (ValueError, OSError):
+            examples = None
+        return choose_defaults(section, examples, model)
 
-    def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
-        return refine_defaults(settings, options, data)
+    def choose_defaults(self, data: GraphsConfig, examples: Examples | None, kind: str | None) -> Settings:
+        return choose_defaults(data, examples, kind)
 
-    def settings_class(self, config: RunConfig) -> type[Settings]:
-        return KINDS[str(config.kind)]
+    def adjust_defaults(
+        self, settings: Settings, examples: Examples | None, options: Mapping[str, Any]
+    ) -> Settings:
+        if not options.keys() & set(DECIDING):
+            return settings
+        return choose_defaults(settings.data, examples, kind_of(self.models, settings), options)
 
-    def prepare(self, settings: Settings, context: DataContext) -> Job:
-        return prepare_job(settings, context)
-
-    def describe(self, job: Job) -> str:
-        info: GraphsInfo = job.info
-        counts = [format_count(getattr(info, name), name) for name in ("graphs", "nodes", "edges")]
-        splits = format_splits(info.train, info.validation, info.test)
-        if info.labels is None:
-            classes: str | None = f"to predict: {info.label}"
-        else:
-            classes = format_count(len(info.labels), "classes")
-        bonds = None
-        if info.edge_scaling is not None:
-            bonds = f"{format_count(len(info.edge_scaling.mean or ()), 'features')} of each edge"
-        return describe_data(info.path, *counts, bonds, splits, classes)
+    def problem_of(self, data: GraphsConfig) -> Supervised:
+        return self.supervised
 
     def next_command(self, run: Run) -> str:
         path = run.section(GraphsConfig, "data").path
         if path is None:  # the built-in graph, or an object in memory, is in no file
             return f"regard look {run.quoted}"
         return f"regard predict {run.quoted} {shlex.quote(path)}"
-
-    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-        return predict(run, inputs)
-
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
-        return other_split(run, data)
-
-    def reader(self, run: Run, model: nn.Module) -> Reader:
-        return run_reader(run, model)
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         return foreign_reader(foreign)

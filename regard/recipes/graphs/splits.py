@@ -1,54 +1,79 @@
-"""The splits of graphs: drawn by the seed, or checked if the data has its own."""
+"""The splits of graphs that have none of their own: drawn by the seed, with the same shares of each class."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.batch import IGNORE
+from regard.data.splits import NOWHERE, TRAIN, USUAL, fold_mask, split_by_class
 from regard.data.splits import SPLITS as NUMBERS
-from regard.data.splits import USUAL, fold_mask, note_missing, split_by_class
 from regard.errors import RegardError
-from regard.recipes.graphs.parts import SPLITS, Parts
+from regard.recipes.example import Examples
+from regard.recipes.graphs.config import GraphsConfig
+from regard.recipes.graphs.parts import Parts
+from regard.recipes.target import Target
 
-if TYPE_CHECKING:
-    from regard.recipes.graphs.dataset import GraphsConfig
 
-
-def draw_split(
-    parts: Parts, level: str, names: tuple[str, ...] | None, target: Array, config: GraphsConfig, seed: int
-) -> dict[str, Array]:
-    """Splits drawn by the seed, with the same shares of each class."""
-    test = share_of_test(config)
-    if names is None:
-        classes = np.where(np.isnan(target), -1, 0)
-        if (classes == 0).sum() < 2:
-            raise RegardError(f"{parts.what} has {(classes == 0).sum()} known target; give at least two")
+def choose_splits(examples: Examples, target: Target, codes: Array, config: GraphsConfig, seed: int) -> Array:
+    """The split of each node, edge or graph: what the data says, or drawn."""
+    if examples.splits is None:
+        found = _draw_splits(examples, target, codes, config, seed)
     else:
-        classes = np.where(target == IGNORE, -1, target)
-        counts = np.bincount(classes[classes >= 0], minlength=len(names))
-        if (config.validation or test) and counts.min() < 2:
-            few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
+        if config.folds is not None:
             raise RegardError(
-                f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, "
-                "so it cannot be in two splits; add more examples, remove the class, or use "
-                "--data.validation 0 --data.test 0"
+                f"{examples.what} has its own splits, so it cannot be cut into {config.folds} folds; use --train.seeds "
+                f"{config.folds}, or give data without splits"
             )
-    if level == "edge" and not config.directed:
-        pairs, of = _join_directions(parts.edges, classes, parts.nodes)
-        split = _draw(pairs, level, names, config, seed)
-        split = {name: np.flatnonzero(np.isin(of, rows)) for name, rows in split.items()}
-    else:
-        split = _draw(classes, level, names, config, seed)
-    if config.test and not len(split["test"]):
+        found = examples.splits
+    if not (found == TRAIN).any():
         raise RegardError(
-            f"the {level}s of {parts.what} are too few for a test split of {config.test:g}: training keeps one "
+            f"the train split of {examples.what} has no labelled example; label some, or change the split"
+        )
+    return found
+
+
+def share_of_test(config: GraphsConfig) -> float:
+    """The share of the test split, if it is drawn."""
+    return USUAL if config.test is None else config.test
+
+
+def _draw_splits(examples: Examples, target: Target, codes: Array, config: GraphsConfig, seed: int) -> Array:
+    graphs, level, what = examples.about["graphs"], examples.part, examples.what
+    strata = target.strata(codes)
+    known = target.known(codes)
+    classes = np.where(known, 0 if strata is None else strata, -1).astype(np.int64)
+    names = target.classes if strata is not None else ()
+    if isinstance(graphs, Parts):
+        _check_few(examples, classes, names, config)
+    if isinstance(graphs, Parts) and level == "edge" and not config.directed:
+        pairs, of = _join_directions(graphs.edges, classes, graphs.nodes)
+        found = _draw(pairs, level, names, config, seed)[of]
+        found[classes < 0] = NOWHERE
+    else:
+        found = _draw(classes, level, names, config, seed)
+    if config.test and not (found == NUMBERS["test"]).any():
+        raise RegardError(
+            f"the {level}s of {what} are too few for a test split of {config.test:g}: training keeps one "
             f"of each class, and nothing is left; label more {level}s, or use --data.test 0"
         )
-    return split
+    return found
+
+
+def _check_few(examples: Examples, classes: Array, names: tuple[str, ...], config: GraphsConfig) -> None:
+    """Raise if a class has one example, or if one number is known."""
+    level, what = examples.part, examples.what
+    if not names:
+        if (classes == 0).sum() < 2:
+            raise RegardError(f"{what} has {(classes == 0).sum()} known target; give at least two")
+        return
+    counts = np.bincount(classes[classes >= 0], minlength=len(names))
+    if (config.validation or share_of_test(config)) and counts.min() < 2:
+        few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
+        raise RegardError(
+            f"the class '{few}' of {what} has one example, {level} {examples.about['graphs'].called(level, place)}, "
+            "so it cannot be in two splits; add more examples, remove the class, or use "
+            "--data.validation 0 --data.test 0"
+        )
 
 
 def _join_directions(edges: Array, classes: Array, nodes: int) -> tuple[Array, Array]:
@@ -63,76 +88,19 @@ def _join_directions(edges: Array, classes: Array, nodes: int) -> tuple[Array, A
     return found, place
 
 
-def _draw(
-    classes: Array, level: str, names: tuple[str, ...] | None, config: GraphsConfig, seed: int
-) -> dict[str, Array]:
+def _draw(classes: Array, level: str, names: tuple[str, ...], config: GraphsConfig, seed: int) -> Array:
     """Splits of rows with these classes; −1: in no split."""
-    if config.folds is None:
-        return split_by_class(
-            classes,
-            validation=config.validation,
-            test=share_of_test(config),
-            seed=seed,
-            train=config.train,
-        )
-    known = np.flatnonzero(classes >= 0)
-    fold = known[
-        fold_mask(
-            len(known), config, seed, unit=f"{level}s", classes=classes[known], names=names or ("number",)
-        )
-    ]
-    rest = classes.copy()
-    rest[fold] = -1
-    share = config.validation * len(known) / (len(known) - len(fold))
-    split = split_by_class(rest, validation=share, test=0.0, seed=seed, train=config.train)
-    return split | {"test": fold}
-
-
-def share_of_test(config: GraphsConfig) -> float:
-    """The share of the test split, if it is drawn."""
-    if config.test is None:
-        return USUAL
-    return config.test
-
-
-def note_missing_classes(
-    split: Mapping[str, Array], target: Array, names: Sequence[str], level: str
-) -> tuple[str, ...]:
-    """A note for each drawn split that has no example of some class."""
-    rows = np.concatenate([split[name] for name in SPLITS])
-    numbers = np.repeat([NUMBERS[name] for name in SPLITS], [len(split[name]) for name in SPLITS])
-    return note_missing(numbers, target[rows], names, level)
-
-
-def no_folds(what: str, config: GraphsConfig) -> RegardError:
-    """The error for data that has its own splits."""
-    return RegardError(
-        f"{what} has its own splits, so it cannot be cut into {config.folds} folds; use --train.seeds "
-        f"{config.folds}, or give data without splits"
-    )
-
-
-def check_split(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
-    """The given or drawn splits without unknown targets. Raise if a number is out of range, or in two
-    splits."""
-    if target.dtype.kind == "f":
-        known = ~np.isnan(target)
-    else:
-        known = target != IGNORE
-    found = {}
-    for name in SPLITS:
-        rows = np.asarray(split.get(name, ()), dtype=np.int64)
-        if len(rows) and not 0 <= rows.min() <= rows.max() < len(target):
-            raise RegardError(
-                f"the {name} split of {what} has the number {rows.max()}, but there are {len(target)}, 0 … "
-                f"{len(target) - 1}"
-            )
-        found[name] = rows[known[rows]]
-    if not len(found["train"]):
-        raise RegardError(
-            f"the train split of {what} has no labelled example; label some, or change the split"
-        )
-    seen = np.concatenate(list(found.values()))
-    if len(np.unique(seen)) < len(seen):
-        raise RegardError(f"the splits of {what} overlap; put each node, edge or graph in one split only")
+    found = np.full(len(classes), NOWHERE, dtype=np.uint8)
+    share, test = config.validation, share_of_test(config)
+    if config.folds is not None:
+        known = np.flatnonzero(classes >= 0)
+        strata, called = classes[known], names or ("number",)
+        fold = known[fold_mask(len(known), config, seed, unit=f"{level}s", classes=strata, names=called)]
+        found[fold] = NUMBERS["test"]
+        classes = classes.copy()
+        classes[fold] = -1
+        share, test = share * len(known) / (len(known) - len(fold)), 0.0
+    drawn = split_by_class(classes, validation=share, test=test, seed=seed, train=config.train)
+    for name, rows in drawn.items():
+        found[rows] = NUMBERS[name]
     return found

@@ -5,23 +5,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from regard.data.array import Array
-from regard.recipes.graphs.dataset import (
-    GraphsConfig,
-    is_thin,
-    keep_edge_features,
-    labels_at,
-    level_of,
-    read_parts,
-)
-from regard.recipes.graphs.labels import targets
-from regard.recipes.graphs.objects import of_object
-from regard.recipes.graphs.parts import Parts, Rows
-from regard.recipes.graphs.splits import draw_split
+from regard.data.splits import TRAIN, VALIDATION
+from regard.errors import RegardError
+from regard.recipes.example import Examples
+from regard.recipes.graphs.config import GraphsConfig
+from regard.recipes.graphs.features import is_thin
+from regard.recipes.graphs.parts import Rows
+from regard.recipes.graphs.splits import choose_splits
+from regard.recipes.target import Target
 
 LEAST_EDGES = 10  # between labelled nodes: fewer say nothing
 
@@ -41,37 +36,30 @@ class Traits:
     related: bool = True
 
 
-def find_traits(config: GraphsConfig, given: Any = None, seed: int = 0) -> Traits:
-    """The traits of the graphs that a config names, or of an object such as PyTorch Geometric's."""
-    try:
-        if given is not None:
-            parts = keep_edge_features(of_object(given), config)
-        else:
-            parts = read_parts(config)
-        return _traits_of(parts, config, seed)
-    except (ValueError, OSError):
+def find_traits(examples: Examples | None, config: GraphsConfig, seed: int = 0) -> Traits:
+    """The traits of graphs that were read. seed: of the training, which draws the splits"""
+    if examples is None or examples.cells is None:
         return Traits()
-
-
-def _traits_of(parts: Parts, config: GraphsConfig, seed: int) -> Traits:
-    level = level_of(parts, config)
-    labels = labels_at(parts, level)
-    if labels is None:
+    parts, level = examples.about["graphs"], examples.part
+    try:
+        target = Target.infer(
+            examples.cells, what=examples.what, names=examples.target_names, asks=config.asks
+        )
+        codes = target.encode(examples.cells, examples.what)
+        splits = choose_splits(examples, target, codes, config, config.seed_of(seed))
+    except RegardError:
         return Traits(level=level)
-    names, _, target = targets(list(labels), config.asks, parts.what)
-    split = parts.split or draw_split(parts, level, names, target, config, config.seed_of(seed))
-    if names is None or level != "node":
-        homophily, related = None, True
-    else:
-        shown = np.concatenate([split["train"], split.get("validation", split["train"][:0])])
-        ends = labelled_ends(parts.edges, target, np.asarray(shown, dtype=np.int64))
+    homophily, related = None, True
+    if target.labels is not None and level == "node":
+        shown = np.flatnonzero((splits == TRAIN) | (splits == VALIDATION))
+        ends = labelled_ends(parts.edges, codes, shown)
         homophily = measure_homophily(ends)
         # what the features of edges say, classes at their ends do not show
         related = homophily is None or parts.edge_x is not None or are_related(ends)
     return Traits(
         level=level,
-        classes=names is not None,
-        train=len(split["train"]),
+        classes=bool(target.classes),
+        train=int((splits == TRAIN).sum()),
         words=isinstance(parts.x, Rows) or (parts.x is not None and is_thin(parts.x)),
         homophily=homophily,
         related=related,

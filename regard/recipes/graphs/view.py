@@ -16,9 +16,8 @@ from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
-from regard.recipes.graphs.class_names import CLASSES, UNKNOWN, sort_names
 from regard.recipes.graphs.layout import around, laid_out
-from regard.recipes.graphs.model_input import GraphInput
+from regard.recipes.graphs.model_input import CLASSES, UNKNOWN, GraphInput, sort_names
 from regard.recipes.graphs.still import draw_graph
 
 if TYPE_CHECKING:

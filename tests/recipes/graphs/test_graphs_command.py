@@ -14,7 +14,6 @@ from regard.api.predict import predict
 from regard.cli.main import main
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.neighbours import write_mapped
-from regard.recipes.graphs.task import RegressKnown
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 
@@ -60,9 +59,9 @@ def trained(data, out, steps=40, **how):
 def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     folder = files(tmp_path)
     run = trained(folder, tmp_path / "run")
-    assert run.config.test["accuracy"] > 0.8 and run.config.corpus["level"] == "node"
+    assert run.config.test["accuracy"] > 0.8 and run.config.processor["fitted"]["level"] == "node"
     test = run.metrics()[-1]
-    assert (test["event"], test["step"], test["count"]) == ("test", 40, run.config.corpus["test"])
+    assert (test["event"], test["step"], test["count"]) == ("test", 40, run.config.counts["test"])
     assert test["accuracy"] == run.config.test["accuracy"]
     subtitle = f"accuracy {say_percent(test['accuracy'])} (test of {test['count']})"
     assert subtitle in (run.path / "report.html").read_text()
@@ -83,7 +82,7 @@ def test_whole_graphs_and_numbers(tmp_path):
     run = trained(
         many(tmp_path), tmp_path / "many-run", options={"data.features": "degree", "model.pool": "attention"}
     )
-    assert run.config.corpus["graphs"] == 24 and run.config.test["accuracy"] == 1.0
+    assert run.config.counts["graphs"] == 24 and run.config.test["accuracy"] == 1.0
     answers = predict(run.path, [str(tmp_path / "many" / "ring" / "3.csv"), str(tmp_path / "many")])
     assert (
         len(answers) == 25
@@ -91,7 +90,7 @@ def test_whole_graphs_and_numbers(tmp_path):
         and answers[1].input.endswith("many: ring/0")
     )
     run = trained(files(tmp_path, "numbers"), tmp_path / "numbers-run")
-    assert run.config.corpus["labels"] is None and run.config.test["MAE"] < 0.5
+    assert run.config.processor["target"]["classes"] == [] and run.config.test["MAE"] < 0.5
     answers = predict(run.path, [str(tmp_path / "graph-numbers")])
     assert 0 < np.mean([each.values["label"] for each in answers[0].each]) < 1.5
     assert answers[0].input == str(tmp_path / "graph-numbers")  # the folder, not a file in it
@@ -138,7 +137,7 @@ def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
     (folder / "nodes.csv").write_text(rows.replace(",even", ",0").replace(",odd", ",1"))
     assert main([*words, str(tmp_path / "asked")]) == 0
     config = Run.open(tmp_path / "asked").config
-    assert config.data["label"] == "income" and config.corpus["labels"] is None
+    assert config.data["label"] == "income" and config.processor["target"]["classes"] == []
     assert (config.model["layer"], config.model["dropout"]) == ("conv", 0.0)
     assert main([*words, str(tmp_path / "set"), "--model.layer", "gcn", "--model.dropout", "0.5"]) == 0
     assert (
@@ -151,16 +150,17 @@ def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
 
 def test_graphs_without_useful_features_are_told_apart_by_degrees(tmp_path):
     run = trained(many(tmp_path), tmp_path / "none")
-    assert run.config.corpus["scaling"]["of"] == "degree" and run.config.test["accuracy"] == 1.0
+    assert run.config.processor["fitted"]["nodes"]["of"] == "degree" and run.config.test["accuracy"] == 1.0
     notes = [event["text"] for event in run.metrics() if event["event"] == "note"]
-    assert notes[0].startswith("nodes have no features")
+    assert any(note.startswith("nodes have no features") for note in notes)
+    assert len([note for note in notes if "no header" in note]) == 1  # of all 24 files
     for path in (tmp_path / "many").rglob("*.csv"):
         count = 1 + max(int(end) for line in path.read_text().split() for end in line.split(","))
         path.with_name(f"{path.stem}.nodes.csv").write_text(
             "id,one\n" + "".join(f"{i},1\n" for i in range(count))
         )
     run = trained(tmp_path / "many", tmp_path / "constant")
-    assert run.config.corpus["scaling"]["of"] == "both" and run.config.corpus["features"] == 1 + 18
+    assert run.config.processor["fitted"]["nodes"]["of"] == "both" and run.config.model["features"] == 1 + 18
     assert run.config.test["accuracy"] == 1.0
     answers = predict(run.path, [str(tmp_path / "many")])
     assert sum(next(iter(each.labels)) in each.input for each in answers) == 24
@@ -235,15 +235,6 @@ def test_a_large_graph_is_sampled(tmp_path):
             model="graphtransformer",
             options={"model.attention": "full"},
         )
-
-
-def test_numbers_that_are_not_known_are_not_asked():
-    from regard.data.batch import Batch
-
-    batch = Batch({"x": torch.ones(3, 1)}, torch.tensor([1.0, torch.nan, 3.0]))
-    task, model = RegressKnown((2.0,)), torch.nn.Identity()
-    expected = {"loss": 2.0, "MAE": 2.0, "R²": -1.0}  # the mean of 1 and 3 has half the error
-    assert task.loss(model, batch)[0] == 2.0 and task.measure(model, [batch]) == expected
 
 
 def test_a_kind_that_is_not_there():

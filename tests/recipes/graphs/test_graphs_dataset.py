@@ -6,24 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import to_dict
 from regard.data.batch import IGNORE
 from regard.data.splits import split_by_class
+from regard.errors import RegardError
 from regard.models.graph_net import GraphNet, GraphNetConfig
-from regard.recipes.graphs.dataset import GraphsConfig, Scaling, features, prepare_graphs, read_parts
-from regard.recipes.graphs.parts import one, symmetric
+from regard.recipes.graphs.config import GraphsConfig
+from regard.recipes.graphs.features import Scaling, encode_features, fit_features
+from regard.recipes.graphs.parts import link, one, symmetric
 from regard.training.tasks import call
+from tests.recipes.graphs.prepared import Read as read
 
 X = np.array([[0.5, 1], [1, 2], [2, 4], [3, 8], [4, 16], [5, 32]], dtype=np.float32)
 ENDS = np.array([[0, 1, 2, 3, 0], [1, 2, 0, 4, 0]])  # a triangle, an edge, a loop; node 5 is alone
 LABELS = ["a", "b", "a", "b", "a", "b"]
 BOTH = {(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0), (3, 4), (4, 3), (0, 0)}
-
-
-def read(path=None, given=None, seed=0, **config):
-    return prepare_graphs(
-        GraphsConfig(path=None if path is None else str(path), **config), seed=seed, given=given
-    )
 
 
 def write(path, text):
@@ -91,14 +87,14 @@ def test_a_geometric_object_and_a_list_of_them():
         train_mask=torch.tensor([1, 1, 1, 0, 0, 0]) == 1,
         val_mask=torch.tensor([0, 0, 0, 1, 0, 0]) == 1,
     )
-    graphs = read(given=data, scale="none")
-    assert {name: each.tolist() for name, each in graphs.split.items()} == {
+    graphs = read(data, scale="none")
+    assert graphs.split == {
         "train": [0, 1, 2],
         "validation": [3],
         "test": [],
     }
     many = read(
-        given=[
+        [
             SimpleNamespace(
                 edge_index=torch.from_numpy(ENDS), x=torch.from_numpy(X) + i, y=torch.tensor([i % 2])
             )
@@ -114,7 +110,7 @@ def test_geometric_itself():
     data = geometric.Data(
         x=torch.from_numpy(X), edge_index=torch.from_numpy(ENDS), y=torch.tensor([0, 1] * 3)
     )
-    assert read(given=data).target.tolist() == [0, 1] * 3
+    assert read(data).target.tolist() == [0, 1] * 3
 
 
 def test_given_splits_and_unknown_labels(tmp_path):
@@ -126,15 +122,15 @@ def test_given_splits_and_unknown_labels(tmp_path):
         "\n".join(f"{line},{word}" for line, word in zip(lines, words, strict=True)),
     )
     graphs = read(tmp_path / "g")
-    assert {name: each.tolist() for name, each in graphs.split.items()} == {
+    assert graphs.split == {
         "train": [0, 1],
         "validation": [2],
         "test": [4],
     }
     assert graphs.target[3] == IGNORE
-    batch = graphs.source(1, 0).batch(0)
+    batch = graphs.source.batch(0)
     assert batch.target.tolist() == [0, 1] + [IGNORE] * 4
-    assert [b.target[2].item() for b in graphs.source(1, 0).validation()] == [0]
+    assert [b.target[2].item() for b in graphs.source.validation()] == [0]
 
 
 def many(tmp_path, empty=False):
@@ -163,8 +159,8 @@ def test_a_folder_of_edge_lists_is_many_graphs(tmp_path):
         "graph,label\nring/1,0.5\nring/2,1.25\nstar/1.csv,2\nstar/2,3\nstar/3,\n",
     )
     numbers = read(tmp_path / "many", features="degree", validation=0.0, test=0.0)
-    assert numbers.labels is None and numbers.split["train"].tolist() == [0, 1, 2, 3]
-    assert (numbers.target * numbers.size[1] + numbers.size[0])[:4].tolist() == pytest.approx(
+    assert numbers.labels is None and numbers.split["train"] == [0, 1, 2, 3]
+    assert [numbers.job.number.restore(each) for each in numbers.target[:4].tolist()] == pytest.approx(
         [0.5, 1.25, 2, 3]
     )
 
@@ -175,7 +171,7 @@ def test_a_target_that_is_always_the_same_has_the_scale_1(tmp_path):
     write(tmp_path / "e.nodes.csv", node_text(labels=["0.1"] * 6))
     graphs = read(tmp_path / "e.csv", validation=0.0, test=0.0)
     assert np.full(6, 0.1).std() > 0
-    assert graphs.size == (pytest.approx(0.1), 1.0)
+    assert (graphs.job.number.centre, graphs.job.number.scale) == (pytest.approx(0.1), 1.0)
 
 
 def test_the_tu_format(tmp_path):
@@ -205,38 +201,30 @@ def test_the_tu_format(tmp_path):
 
 def test_degrees_stand_beside_the_features_of_whole_graphs(tmp_path):
     graphs = read(many(tmp_path), validation=0.0, test=0.0)
-    assert graphs.scaling.of == "degree" and torch.equal(graphs.x, read(many(tmp_path), features="degree").x)
+    assert graphs.fitted.nodes.of == "degree" and torch.equal(
+        graphs.x, read(many(tmp_path), features="degree").x
+    )
     for path in list((tmp_path / "many").rglob("*.csv")):
         count = int(max(path.read_text().replace(",", " ").split())) + 1
         write(
             path.with_name(f"{path.stem}.nodes.csv"), "id,a\n" + "".join(f"{i},{i}\n" for i in range(count))
         )
     both = read(tmp_path / "many", validation=0.0, test=0.0)
-    assert both.scaling.of == "both" and torch.equal(both.x[:, 1:], graphs.x)
+    assert both.fitted.nodes.of == "both" and torch.equal(both.x[:, 1:], graphs.x)
     assert both.x[:, 0].mean() == pytest.approx(0, abs=1e-6)
     given = read(tmp_path / "many", features="given", validation=0.0, test=0.0)
     assert torch.equal(both.x[:, :1], given.x)
-    again, _ = features(both.parts, both.edges, GraphsConfig(), known=both.scaling)
-    assert torch.equal(again, both.x)
+    assert torch.equal(encode_features(both.parts, both.fitted.nodes), both.x)
 
 
 def test_features_that_were_dense_stay_dense(tmp_path):
     """A graph to predict may happen to have few numbers that are not zero; what it is compared with had columns scaled."""
-    parts = one("g", np.zeros((2, 0), dtype=np.int64), 2, x=np.eye(2, 70, dtype=np.float32))
-    known = Scaling(of="given", how="columns", mean=(1.0,) * 70, deviation=(2.0,) * 70)
-    x, _ = features(parts, parts.edges, GraphsConfig(), known=known)
+    parts = link(one("g", np.zeros((2, 0), dtype=np.int64), 2, x=np.eye(2, 70, dtype=np.float32)), False)
+    known = Scaling(of="given", how="columns", width=70, mean=(1.0,) * 70, deviation=(2.0,) * 70)
+    x = encode_features(parts, known)
     assert x[0, 0] == 0 and x[0, 1] == -0.5
-    assert features(parts, parts.edges, GraphsConfig())[0].layout is torch.sparse_coo
-
-
-def test_files_are_read_again_when_they_changed(tmp_path):
-    path = write(tmp_path / "g.csv", "0,1\n")
-    config = GraphsConfig(path=str(path))
-    assert read_parts(config).edges.shape[1] == 1 and read_parts(config) is read_parts(config)
-    write(tmp_path / "g.csv", "0,1\n1,2\n")
-    assert read_parts(config).edges.shape[1] == 2
-    write(tmp_path / "g.nodes.csv", "id,a\n0,5\n1,6\n2,7\n")
-    assert read_parts(config).x.tolist() == [[5], [6], [7]]
+    own = fit_features(parts, GraphsConfig(), "node")
+    assert own.how == "rows" and encode_features(parts, own).layout is torch.sparse_coo
 
 
 def test_edges_may_be_asked_about(tmp_path):
@@ -247,30 +235,28 @@ def test_edges_may_be_asked_about(tmp_path):
     )
     graphs = read(tmp_path / "e.csv", validation=0.0, test=0.0)
     assert graphs.level == "edge" and graphs.target.tolist() == [0, 0, 1, 1, 0]
-    batch = graphs.source(1, 0).batch(0)
+    batch = graphs.source.batch(0)
     assert batch["pairs"].tolist() == [[0, 1, 2, 3, 4], [1, 2, 2, 3, 5]] and batch["edges"].shape[1] == 8
 
 
 def test_batches_are_the_graphs_one_by_one(tmp_path):
     """The third of them has no nodes at all."""
-    graphs = read(many(tmp_path, empty=True), features="degree", validation=0.0, test=0.0)
+    graphs = read(many(tmp_path, empty=True), features="degree", validation=0.0, test=0.0, batch=3)
     torch.manual_seed(0)
     model = GraphNet(
         GraphNetConfig(features=graphs.x.shape[1], outputs=2, level="graph", pool="attention", heads=4)
     ).double()
-    source = graphs.source(3, 0)
 
     def answers(which):
-        batch = source.some(which)
+        batch = graphs.some(which)
         return call(model, batch.replace(x=batch["x"].double()))
 
     together = answers([3, 0, 4])
     assert together.shape == (3, 2)
     torch.testing.assert_close(together, torch.cat([answers([i]) for i in (3, 0, 4)]))
-    seen = np.concatenate([source._epochs.rows(step) for step in range(1)])
-    assert len(set(seen.tolist())) == 3
     # by number, whatever was asked before
-    assert torch.equal(source.batch(5)["x"], graphs.source(3, 0).batch(5)["x"])
+    again = read(tmp_path / "many", features="degree", validation=0.0, test=0.0, batch=3).source
+    assert again.batch(0).rows == 3 and torch.equal(graphs.source.batch(5)["x"], again.batch(5)["x"])
 
 
 def test_symmetric_edges_are_there_once():
@@ -357,8 +343,8 @@ NAN[3, 1] = np.nan
             bad(nodes=node_text(labels=["a", "b", "a", "b", "a", "c"])),
             "'c'.*example, node 5",
         ),
-        (bad(nodes=node_text(labels=["a"] * 6)), "has only the label 'a'"),
-        (bad(nodes=node_text(labels=[""] * 6)), "has no known labels"),
+        (bad(nodes=node_text(labels=["a"] * 6)), "has only the class 'a'"),
+        (bad(nodes=node_text(labels=[""] * 6)), "has no known 'label'"),
         (
             bad(nodes="id,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(6))),
             "features.*nodes.*columns",
@@ -379,7 +365,7 @@ NAN[3, 1] = np.nan
             bad(nodes=node_text().replace("weight", "split")),
             "split '1.0'.*train, validation, test",
         ),
-        (bad(asks="numbers"), "label 'a'.*--data.asks classes"),
+        (bad(asks="numbers"), "node 0 .*'a'.*--data.asks classes"),
         (bad(level="graph"), "has no labels of graphs"),
         (
             bad_arrays(edges=np.array([[0], [6]])),
@@ -394,7 +380,7 @@ NAN[3, 1] = np.nan
         (bad_arrays(train_idx=np.array([0, 1]), test_idx=np.array([1])), "the splits of .* overlap"),
         (bad_arrays(train_idx=np.array([0, 7])), "train split.*7.*6"),
         (
-            lambda tmp_path: read(given=object()),
+            lambda tmp_path: read(object()),
             "data.*edge_index, x.*y",
         ),
         (lambda tmp_path: read(tmp_path / "none.csv"), "file.*folder .*none.csv"),
@@ -432,14 +418,38 @@ def test_cora_is_read_as_its_description_says(tmp_path):
         val_idx=np.arange(9, 20),
         test_idx=np.arange(20, 60),
     )
-    about = read(tmp_path / "c.npz").info("label")
+    found = read(tmp_path / "c.npz")
     expected = {
         "nodes": 60,
         "edges": 2 * len(pairs),
-        "features": 100,
         "train": 9,
         "validation": 11,
         "test": 40,
     }
-    assert expected.items() <= to_dict(about).items() and about.level == "node"
-    assert about.labels == ("0", "1", "2") and about.scaling == Scaling(of="given", how="rows")
+    assert expected.items() <= found.job.counts.items() and found.level == "node"
+    assert found.labels == ("0", "1", "2") and found.fitted.nodes == Scaling(how="rows", width=100)
+    assert found.job.model.features == 100
+
+
+def test_graphs_of_networkx_and_tables_in_memory():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.Graph()
+    graph.add_nodes_from(
+        (name, {"height": x, "label": "ab"[i % 2]})
+        for i, (name, x) in enumerate(zip("pqrs", X[:4, 0], strict=True))
+    )
+    graph.add_edges_from([("p", "q", {"far": 0.5}), ("q", "r", {"far": 2.5}), ("r", "s", {"far": 1.5})])
+    how = {"validation": 0.0, "test": 0.0, "scale": "none"}
+    found = read(graph, **how)
+    assert found.parts.called("node", 3) == "s" and found.x[:, 0].tolist() == X[:4, 0].tolist()
+    assert found.labels == ("a", "b") and found.job.model.edge_features == 1
+    nodes = [{"id": name, **more} for name, more in graph.nodes(data=True)]
+    edges = [{"source": a, "target": b, **more} for a, b, more in graph.edges(data=True)]
+    same = read((edges, nodes), **how)
+    assert torch.equal(same.x, found.x) and np.array_equal(same.edges, found.edges)
+    whole = [networkx.cycle_graph(4) if i % 2 else networkx.star_graph(3) for i in range(6)]
+    for i, each in enumerate(whole):
+        each.graph["label"] = ("star", "ring")[i % 2]
+    assert read(whole, validation=0.0, test=0.0).target.tolist() == [1, 0] * 3
+    with pytest.raises(RegardError, match="no edges"):
+        read(networkx.empty_graph(3))

@@ -6,7 +6,7 @@ import pytest
 from regard.api import train
 from regard.cli import options
 from regard.recipes.base import get_recipe
-from regard.recipes.graphs.dataset import GraphsConfig
+from regard.recipes.graphs.config import GraphsConfig
 from regard.recipes.graphs.traits import (
     LEAST_EDGES,
     are_related,
@@ -47,7 +47,8 @@ def settings_for(path, *words):
 @pytest.mark.parametrize("same, layer", [(0.9, "gcn"), (1 / 3, "alone"), (0.0, "conv")])
 def test_unlike_neighbours_get_a_layer_that_keeps_a_node_apart_from_them(tmp_path, same, layer):
     path = planted(tmp_path, same)
-    homophily = find_traits(GraphsConfig(path=path)).homophily
+    config = GraphsConfig(path=path)
+    homophily = find_traits(RECIPE.supervised.read(config), config).homophily
     assert homophily == pytest.approx((same - 1 / 3) / (2 / 3), abs=0.1)
     assert RECIPE.defaults(path).model.layer == layer
 

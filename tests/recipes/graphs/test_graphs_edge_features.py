@@ -1,6 +1,5 @@
 """Bonds: the hydrogens of a hydrocarbon follow from its carbons and from which bonds are double."""
 
-from dataclasses import replace
 from itertools import pairwise, product
 from types import SimpleNamespace
 
@@ -9,9 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.recipes.base import get_recipe
-from regard.recipes.graphs.dataset import GraphsConfig, prepare_graphs
-from regard.recipes.job import DataContext
+from tests.recipes.graphs.prepared import Read as read
 
 # each carbon has four bonds: of an open chain without two double bonds side by side
 CHAINS = [
@@ -55,10 +52,10 @@ def trained(data, out, report=False, **options):
 def test_bonds_train_predict_and_evaluate(molecules, tmp_path):
     how = {"model.gather": "sum", "model.pool": "sum"}
     run = trained(molecules, tmp_path / "run", report=True, **how)
-    assert run.config.model["edge_features"] == 2 and len(run.config.corpus["edge_scaling"]["mean"]) == 2
+    assert run.config.model["edge_features"] == 2 and run.config.processor["fitted"]["edges"]["width"] == 2
     found = regard.evaluate(run.path)
     blind = trained(molecules, tmp_path / "blind", **how, **{"data.edge_features": "none"})
-    assert blind.config.model["edge_features"] == 0 and blind.config.corpus["edge_scaling"] is None
+    assert blind.config.model["edge_features"] == 0 and blind.config.processor["fitted"]["edges"] is None
     worse = regard.evaluate(blind.path)
     assert found.measures["MAE"] < 0.7 * worse.measures["MAE"] and found.measures["R²"] > 0.7
     told = [each.values["label"] for each in regard.predict(run.path, [str(molecules)])]
@@ -81,11 +78,7 @@ def test_the_transformer_reads_bonds_and_alone_says_that_it_cannot(molecules, tm
         options={"data.asks": "numbers"}, observers=[],
     )  # fmt: skip
     assert transformer.config.model["edge_features"] == 2
-    recipe = get_recipe("graphs")
-    settings = recipe.defaults(str(molecules))
-    numbers = replace(settings.data, asks="numbers")
-    alone = replace(settings, data=numbers, model=replace(settings.model, layer="alone"))
-    job = recipe.prepare(alone, DataContext(cache=tmp_path))
+    job = read(molecules, asks="numbers", model={"layer": "alone"}).job
     assert job.model.edge_features == 0 and any(
         "alone cannot use the features of edges" in note for note in job.notes
     )
@@ -96,22 +89,22 @@ def test_tables_arrays_and_objects_have_them(tmp_path):
     table = "source,target,length,kind,label\na,b,1.5,single,x\nb,c,2.5,double,y\nc,a,0.5,single,x\nb,a,3.5,single,x\n"
     (tmp_path / "edges.csv").write_text(table)
     (tmp_path / "nodes.csv").write_text("id,f\na,1\nb,2\nc,3\n")
-    config = GraphsConfig(path=str(tmp_path), validation=0, test=0, directed=True)
-    found = prepare_graphs(config, seed=0)
-    assert found.parts.edge_x.tolist() == [[1.5], [2.5], [0.5], [3.5]] and "kind" in found.notes[0]
-    batch = found.source(1, 0).batch(0)
+    none = {"validation": 0.0, "test": 0.0}
+    found = read(tmp_path, directed=True, **none)
+    assert found.parts.edge_x.tolist() == [[1.5], [2.5], [0.5], [3.5]] and any(
+        "kind" in note for note in found.job.notes
+    )
+    batch = found.source.batch(0)
     assert batch["edge_features"].shape == (4, 1)
     # without directions a to b and b to a are one edge, with the mean of their features, in both directions
-    both = prepare_graphs(GraphsConfig(path=str(tmp_path), validation=0, test=0), seed=0)
-    scaling, ends = both.edge_scaling, both.edges.T.tolist()
+    both = read(tmp_path, **none)
+    scaling, ends = both.fitted.edges, both.edges.T.tolist()
     lengths = (both.edge_x[:, 0] * scaling.deviation[0] + scaling.mean[0]).tolist()
     assert {tuple(sorted(end)): round(length, 4) for end, length in zip(ends, lengths, strict=True)} == {
         (0, 1): 2.5, (1, 2): 2.5, (0, 2): 0.5,
     }  # fmt: skip
-    left = prepare_graphs(
-        GraphsConfig(path=str(tmp_path), validation=0, test=0, edge_features="none"), seed=0
-    )
-    assert left.edge_x is None and left.notes == ()
+    left = read(tmp_path, edge_features="none", **none)
+    assert left.edge_x is None and not any("kind" in note for note in left.job.notes)
 
     edges, x, attr = np.array([[0, 1, 2, 3], [1, 0, 3, 2]]), np.eye(4), np.array([1.0, 1.0, 5.0, 5.0])
     # the edges of the second graph come first
@@ -124,20 +117,20 @@ def test_tables_arrays_and_objects_have_them(tmp_path):
         labels=["a", "b"],
         of=[0, 0, 1, 1],
     )
-    many = prepare_graphs(GraphsConfig(path=str(tmp_path / "g.npz"), validation=0, test=0), seed=0)
+    many = read(tmp_path / "g.npz", **none)
     assert many.parts.edge_x[:, 0].tolist() == [1, 1, 5, 5]
-    second = many.source(1, 0).some([1])
+    second = many.some([1])
     assert second["edge_features"][:, 0].tolist() == [1, 1] and second["edges"].tolist() == [[0, 1], [1, 0]]
     objects = [
         SimpleNamespace(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.eye(2), y=torch.tensor([i % 2]),
                         edge_attr=torch.full((2, 3), float(i)))
         for i in range(4)
     ]  # fmt: skip
-    given = prepare_graphs(GraphsConfig(validation=0, test=0), seed=0, given=objects)
+    given = read(objects, **none)
     assert given.edge_x.shape == (8, 3) and given.parts.edge_x[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     objects[1].edge_attr = None
     with pytest.raises(ValueError, match=r"features per edge, got \[0, 3\].*--data.edge_features none"):
-        prepare_graphs(GraphsConfig(), seed=0, given=objects)
+        read(objects)
     objects[1].edge_attr = torch.zeros(3, 3)
     with pytest.raises(ValueError, match=r"graph 1.*2 edges.*\(3, 3\)"):
-        prepare_graphs(GraphsConfig(), seed=0, given=objects)
+        read(objects)

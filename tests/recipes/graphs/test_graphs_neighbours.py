@@ -7,6 +7,7 @@ import torch
 from regard.data.batch import IGNORE, generator
 from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.recipes.graphs.neighbours import MappedGraph, different, looks_mapped, write_mapped
+from tests.recipes.graphs.prepared import prepared
 
 N, WIDTH = 40, 3
 
@@ -18,7 +19,7 @@ def graph(tmp_path, *, neighbours=4, edges=None, count=N):
     labels = (np.arange(count) % 3).astype(np.int8)
     write_mapped(tmp_path / "g", edges, x, labels, {"train": np.arange(20), "validation": np.arange(20, 30)})
     return (
-        MappedGraph.open(str(tmp_path / "g"), neighbours=neighbours, validation=0.1, test=0.1, seed=0),
+        MappedGraph.open(str(tmp_path / "g"), neighbours),
         edges,
         x,
     )
@@ -66,19 +67,20 @@ def test_some_neighbours_are_different_true_ones_and_each_as_likely(tmp_path):
 
 def test_with_all_neighbours_the_answer_is_that_of_the_whole_graph(tmp_path):
     """Two layers see two steps away, so what was drawn around some nodes is all that matters to them."""
-    mapped, edges, x = graph(tmp_path, neighbours=1000)
+    _, edges, x = graph(tmp_path, neighbours=1000)
     torch.manual_seed(0)
     model = GraphNet(GraphNetConfig(features=WIDTH, outputs=3, layer="conv", hidden=8)).eval()
     whole = model(torch.from_numpy(x), torch.from_numpy(edges))
     rows = np.array([3, 17, N - 1, 0])
-    batch = mapped.source(4, 0, hops=2).some(rows, generator(1))
+    batch = prepared(str(tmp_path / "g"), neighbours=1000).source.take(rows, generator(1))
     torch.testing.assert_close(model(batch["x"], batch["edges"])[:4], whole[torch.from_numpy(rows)])
     assert batch.target[:4].tolist() == [0, 2, 0, 0] and (batch.target[4:] == IGNORE).all()
 
 
 def test_a_step_is_the_same_whatever_was_asked_before(tmp_path):
-    mapped, _, _ = graph(tmp_path)
-    one, other = mapped.source(8, 5, 2), mapped.source(8, 5, 2)
+    graph(tmp_path)
+    path, how = str(tmp_path / "g"), {"batch": 8, "neighbours": 4}
+    one, other = (prepared(path, seed=5, **how).source for _ in range(2))
     for step in range(4):
         one.batch(step)
     for a, b in ((one.batch(4), other.batch(4)), (next(one.validation()), next(other.validation()))):
@@ -87,7 +89,7 @@ def test_a_step_is_the_same_whatever_was_asked_before(tmp_path):
             and torch.equal(a["edges"], b["edges"])
             and torch.equal(a.target, b.target)
         )
-    assert not torch.equal(one.batch(4)["x"], mapped.source(8, 6, 2).batch(4)["x"])
+    assert not torch.equal(one.batch(4)["x"], prepared(path, seed=6, **how).source.batch(4)["x"])
 
 
 def test_nodes_without_edges_and_loops(tmp_path):
@@ -98,14 +100,13 @@ def test_nodes_without_edges_and_loops(tmp_path):
 
 def test_what_is_missing_or_does_not_fit(tmp_path):
     graph(tmp_path)
-    how = {"neighbours": 2, "validation": 0.1, "test": 0.1, "seed": 0}
     assert looks_mapped(str(tmp_path / "g")) and not looks_mapped(str(tmp_path)) and not looks_mapped(None)
     np.save(tmp_path / "g" / "labels.npy", np.zeros(7, dtype=np.int8))
     with pytest.raises(ValueError, match="labels.npy.*7.*starts.npy.*40 nodes"):
-        MappedGraph.open(str(tmp_path / "g"), **how)
+        MappedGraph.open(str(tmp_path / "g"), 2)
     np.save(tmp_path / "g" / "labels.npy", np.zeros(N, dtype=np.int8))
     with pytest.raises(ValueError, match="labels.npy.*classes"):
-        MappedGraph.open(str(tmp_path / "g"), **how)
+        MappedGraph.open(str(tmp_path / "g"), 2)
     (tmp_path / "g" / "features.npy").unlink()
     with pytest.raises(ValueError, match="features.npy.*graph.*starts.npy, sources.npy"):
-        MappedGraph.open(str(tmp_path / "g"), **how)
+        MappedGraph.open(str(tmp_path / "g"), 2)

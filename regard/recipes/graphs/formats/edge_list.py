@@ -15,14 +15,15 @@ from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.tables import Table, place_of, read_table
 from regard.errors import RegardError, nearest
-from regard.recipes.graphs.arrays import parts_of_arrays
-from regard.recipes.graphs.labels import has_fraction
+from regard.recipes.graphs.formats.arrays import parts_of_arrays
 from regard.recipes.graphs.parts import SPLITS, Parts, check_edges, one
+from regard.recipes.target import number_of
 
 Missing = Literal["refuse", "fill"]
 WAYS = "fill them in, or use --data.missing fill (the median of the column)"
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")
+TOLD = 5  # columns that a note names
 SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation", "test": "test", "": None}
 
 
@@ -43,13 +44,23 @@ class GraphTables(TableConfig):
 
 
 def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables) -> Parts:
-    """Two columns of ends, which are names from a table of nodes or numbers from 0; a label column gives
-    labels of edges."""
+    """A graph of a table of edges, and one of nodes or arrays of them."""
     with files.open_regular(path) as file:
         blank = not file.read(1 << 16).strip()
     if blank:
         return one(path, np.zeros((2, 0), dtype=np.int64), 0)
     table = _read_with_header(path, config)
+    if nodes is None:
+        return join_tables(table, None, label, config)
+    if Path(nodes).suffix == ".npz":
+        none = {"edges": np.zeros((2, 0), dtype=np.int64)}
+        return join_tables(table, parts_of_arrays(none | files.read_arrays(nodes), nodes), label, config)
+    return join_tables(table, read_table(nodes, config, least=2), label, config)
+
+
+def join_tables(table: Table, nodes: Table | Parts | None, label: str, config: GraphTables) -> Parts:
+    """Two columns of ends, which are names from a table of nodes or numbers from 0; a label column gives
+    labels of edges."""
     lowered = [name.lower() for name in table.names]
     if len(lowered) < 2:
         raise RegardError(f"{table.path} has one value in each line; an edge needs two: source and target")
@@ -60,30 +71,26 @@ def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables
     labels = [text or "" for text in table.texts(label)] if label in table.names else None
     taken = {source, target, *([label] if labels is not None else [])}
     chosen, notes = choose_features(table, taken, config, "edges")
-    more: dict[str, Any] = {"edge_x": None}
+    known: dict[str, Any] = {"edge_labels": labels, "edge_x": None}
     if chosen and len(table):
         advice = "give --data.columns with columns of numbers"
-        more["edge_x"] = table.finite_numbers(chosen, advice, "fill them in").astype(np.float32)
+        known["edge_x"] = table.finite_numbers(chosen, advice, "fill them in").astype(np.float32)
     notes = (*table.notes, *notes)
     if nodes is None:
         check_columns(config, [(table, taken)])
-        edges, names = _numbered(texts, table)
-        if names is not None:
-            count = len(names)
-        else:
-            count = int(edges.max(initial=-1)) + 1
-        return one(path, edges, count, names=names, edge_labels=labels, notes=notes, **more)
-    if Path(nodes).suffix == ".npz":
-        held = parts_of_arrays({"edges": np.zeros((2, 0), dtype=np.int64)} | files.read_arrays(nodes), nodes)
-        known: dict[str, Any] = {"x": held.x, "node_labels": held.node_labels, "split": held.split}
-        edges, count = _named(texts, None, held.nodes, table, nodes), held.nodes
+        edges, known["names"] = _numbered(texts, table)
+        count = int(edges.max(initial=-1)) + 1 if known["names"] is None else len(known["names"])
+    elif isinstance(nodes, Parts):
+        known |= {"x": nodes.x, "node_labels": nodes.node_labels, "split": nodes.split}
+        count = nodes.nodes
+        edges = _named(texts, None, count, table, nodes.what)
     else:
-        rows = read_table(nodes, config, least=2)
-        known = _of_node_table(rows, label, config, elsewhere=labels is not None)
-        check_columns(config, [(table, taken), (rows, set())])
-        notes = (*notes, *rows.notes, *known.pop("notes"))
-        edges, count = _named(texts, known["names"], len(rows), table, nodes), len(rows)
-    return one(path, edges, count, edge_labels=labels, notes=notes, **known, **more)
+        known |= _of_node_table(nodes, label, config, elsewhere=labels is not None)
+        check_columns(config, [(table, taken), (nodes, set())])
+        notes = (*notes, *nodes.notes, *known.pop("notes"))
+        count = len(nodes)
+        edges = _named(texts, known["names"], count, table, nodes.path)
+    return one(table.path, edges, count, notes=notes, **known)
 
 
 def _read_with_header(path: str, config: GraphTables) -> Table:
@@ -104,16 +111,21 @@ def choose_features(
     table: Table, taken: Iterable[str], config: GraphTables, what: str
 ) -> tuple[list[str], tuple[str, ...]]:
     """The columns that are features: those that are asked for, or all columns of numbers; the others are named in a note."""
-    free = [name for name in table.names if name not in set(taken)]
+    gone = set(taken)
+    free = [name for name in table.names if name not in gone]
     asked = config.chosen()
     if asked is not None:
         return [name for name in asked if name in free], ()
-    chosen = [name for name in free if not table.problem(name) or table.kinds[name].spoiled]
-    others = [f"{name}, which {table.problem(name)}" for name in free if name not in chosen]
-    if not others:
+    left = {
+        name: problem for name in free if (problem := table.problem(name)) and not table.kinds[name].spoiled
+    }
+    chosen = [name for name in free if name not in left]
+    if not left:
         return chosen, ()
+    others = "; ".join(f"{name}, which {left[name]}" for name in list(left)[:TOLD])
+    more = f"; and {len(left) - TOLD:,} more" if len(left) > TOLD else ""
     return chosen, (
-        f"left out of the {what}: {'; '.join(others)}; features are numbers, such as a column of 0 and 1 for each kind",
+        f"left out of the {what}: {others}{more}; features are numbers, such as a column of 0 and 1 for each kind",
     )
 
 
@@ -135,7 +147,7 @@ def _numbered(texts: Sequence[Sequence[str]], table: Table) -> tuple[Array, list
     if all(text.isascii() and text.isdigit() for text in every):
         return np.array(texts, dtype=np.int64).reshape(2, -1), None
     for side in texts:
-        if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
+        if (number := next((i for i, text in enumerate(side) if _has_fraction(text)), None)) is not None:
             raise RegardError(
                 f"{table.where(number)} has {side[number]}, which is neither the "
                 "number nor the name of a node; if these are points of a set, use regard train sets"
@@ -143,6 +155,11 @@ def _numbered(texts: Sequence[Sequence[str]], table: Table) -> tuple[Array, list
     names = sorted(set(every))
     place = {name: i for i, name in enumerate(names)}
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1), names
+
+
+def _has_fraction(text: str) -> bool:
+    number = number_of(text)
+    return number is not None and not number.is_integer()
 
 
 def _named(

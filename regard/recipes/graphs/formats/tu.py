@@ -12,8 +12,8 @@ from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.tables import Table, read_table
 from regard.errors import RegardError
-from regard.recipes.graphs.arrays import separate_graphs
-from regard.recipes.graphs.edge_list import WAYS, GraphTables
+from regard.recipes.graphs.formats.arrays import separate_graphs
+from regard.recipes.graphs.formats.edge_list import WAYS, GraphTables
 from regard.recipes.graphs.parts import Parts
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from regard import files
 from regard.data.tables import read_table
 from regard.errors import RegardError
-from regard.recipes.graphs.arrays import parts_of_arrays
-from regard.recipes.graphs.edge_list import GraphTables, read_edge_list
+from regard.recipes.graphs.formats.arrays import parts_of_arrays
+from regard.recipes.graphs.formats.edge_list import GraphTables, read_edge_list
+from regard.recipes.graphs.formats.tu import read_tu
 from regard.recipes.graphs.parts import Parts, side_by_side
-from regard.recipes.graphs.tu import read_tu
 
 KNOWN = (
     "an edge list (.csv, .tsv, .txt), a .npz, or a folder (edges.csv and nodes.csv, edge lists, or TU files)"

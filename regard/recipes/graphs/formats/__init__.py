@@ -1,0 +1,1 @@
+"""Graphs in files and in memory."""
