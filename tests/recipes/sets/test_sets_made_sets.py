@@ -100,6 +100,7 @@ def test_batches_follow_from_seed_and_step_alone(task):
         assert torch.equal(batch["x"], first[step]["x"]) and torch.equal(batch.target, first[step].target)
     assert not torch.equal(first[0]["x"][0, :1], first[1]["x"][0, :1])
     assert sum(len(batch["x"]) for batch in source.validation()) == job.validation == 512
+    assert job.notes == ()  # the task says what is asked
     a, b = (torch.cat([batch.target for batch in each.validation()]) for each in (source, other))
     assert torch.equal(a, b)
     # a task looks the same whatever the seed
