@@ -84,7 +84,7 @@ def test_other_words_are_no_kinds():
 
 # kinds with a processor: what is beside formats/ and views/ is few enough to read
 FILES = 15
-SMALL = ("sets", "meshes")
+SMALL = ("sets", "meshes", "graphs")
 
 
 @pytest.mark.parametrize("kind", SMALL)
