@@ -23,8 +23,9 @@ from torch import Tensor, nn
 
 import regard
 from regard.data.cache_folder import cache_folder
-from regard.data.splits import TEST, TRAIN, VALIDATION
-from regard.recipes.images.dataset import Images, ImagesConfig, prepare
+from regard.recipes.images.recipe import RECIPE
+from regard.recipes.job import DataContext, Job
+from regard.recipes.request import TrainRequest
 from regard.training.budget import EVALUATIONS, SHARE
 from regard.training.progress import Observer
 
@@ -91,7 +92,7 @@ def train_ours(kind: str, data: str, seconds: float, seed: int) -> tuple[float, 
             report=False, **how,
         )  # fmt: skip
         step = statistics.median(np.diff(timed.times))
-        images, batch = run.config.corpus, run.config.train["batch"]
+        images, batch = run.config.counts, run.config.train["batch"]
         evaluation = step * images["validation"] / batch / 3  # forward only
         evaluations = max(1, min(EVALUATIONS, int(SHARE * seconds / evaluation)))
         steps = round((seconds - evaluations * evaluation) / step)
@@ -167,18 +168,20 @@ def train_peer(
     """Accuracy on the test and validation splits, epochs, and seconds: AdamW with one cycle, crops, mirrors
     where asked for; the last weights count."""
     make, lr, half = PEERS[who]
-    images = prepare(ImagesConfig(path=data), seed=seed, cache=cache_folder())
+    request = TrainRequest(recipe=RECIPE, data=data)
+    settings = request.settings({"train.seed": seed})
+    job = RECIPE.prepare(settings, DataContext(cache=cache_folder(), examples=request.examples))
     torch.manual_seed(seed)
-    model = make(images.channels, len(images.info.labels)).train()
+    model = make(job.model.colours, job.model.classes).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=1e-2)
-    rows, taken, order = images.rows(TRAIN), 0, np.zeros(0, dtype=np.int64)
+    rows, taken, order = job.source.units("train"), 0, np.zeros(0, dtype=np.int64)
     spent = 0.0
     while spent < seconds:
         began = time.process_time()
         if len(order) < BATCH:
             order = np.random.default_rng([seed, taken]).permutation(rows)
-        batch, order = images.take(order[:BATCH]), order[BATCH:]
-        x = change(scale(images, batch["x"], half), flip)
+        batch, order = job.source.take(order[:BATCH]), order[BATCH:]
+        x = change(scale(job, batch["x"], half), flip)
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             loss = F.cross_entropy(model(x).float(), batch.target)
         loss.backward()
@@ -189,13 +192,12 @@ def train_peer(
         optimiser.zero_grad()
         taken += len(x)
         spent += time.process_time() - began
-    found = [measure(model, images, split, half) for split in (TEST, VALIDATION)]
+    found = [measure(model, job, split, half) for split in ("test", "validation")]
     return found[0], found[1], taken / len(rows), spent
 
 
-def scale(images: Images, pixels: Tensor, half: bool) -> Tensor:
-    mean, deviation = (torch.tensor(each).view(1, -1, 1, 1) for each in (images.mean, images.deviation))
-    x = (pixels.float() / 255 - mean) / deviation
+def scale(job: Job, pixels: Tensor, half: bool) -> Tensor:
+    x: Tensor = job.processor.scale(pixels.float() / 255)
     return x.contiguous(memory_format=torch.channels_last) if half else x
 
 
@@ -218,13 +220,13 @@ def change(x: Tensor, flip: bool) -> Tensor:
 
 
 @torch.no_grad()
-def measure(model: nn.Module, images: Images, split: int, half: bool) -> float:
-    rows = images.rows(split)
-    if not len(rows):
+def measure(model: nn.Module, job: Job, split: str, half: bool) -> float:
+    count = len(job.source.units(split))
+    if not count:
         return math.nan
     model.eval()
     right = 0
-    for batch in images.batches(rows, 2 * BATCH):
+    for batch in job.source.of(split):
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            right += int((model(scale(images, batch["x"], half)).argmax(1) == batch.target).sum())
-    return 100 * right / len(rows)
+            right += int((model(scale(job, batch["x"], half)).argmax(1) == batch.target).sum())
+    return 100 * right / count

@@ -25,7 +25,7 @@ from regard.errors import RegardError
 from regard.models.memory_estimate import TO_TRAIN, build_within_memory, check_fits, measure
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.features import Scaling
-from regard.recipes.images.dataset import ImagesInfo
+from regard.recipes.images.processor import ImagesFitted
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.request import TrainRequest
 from regard.recipes.sets.processor import SetsFitted
@@ -153,8 +153,7 @@ def test_the_ends_of_a_bound_are_refused_or_cost_nothing(name):
                 assert time.monotonic() - began < 1
 
 
-IMAGES = {"path": "x", "pictures": 1, "train": 1, "validation": 0, "test": 0, "labels": ["a"], "counts": [1],
-          "size": 8, "channels": 1, "mean": [0.5], "deviation": [0.2], "skipped": []}  # fmt: skip
+IMAGES = {"size": 8, "channels": 1, "fit": "crop", "mean": [0.5], "deviation": [0.2]}
 NUMBER = {"name": "x", "centre": 0.0, "scale": 1.0}
 SETS = {"form": "table", "features": ["x"], "centre": [0.0], "scale": [1.0]}
 
@@ -162,12 +161,11 @@ SETS = {"form": "table", "features": ["x"], "centre": [0.0], "scale": [1.0]}
 @pytest.mark.parametrize(
     "cls, fine, change",
     [
-        (ImagesInfo, IMAGES, {"size": -1}),
-        (ImagesInfo, IMAGES, {"size": 0}),
-        (ImagesInfo, IMAGES, {"labels": []}),
-        (ImagesInfo, IMAGES, {"channels": 3}),
-        (ImagesInfo, IMAGES, {"deviation": [0.0]}),
-        (ImagesInfo, IMAGES, {"mean": [1e999]}),
+        (ImagesFitted, IMAGES, {"size": -1}),
+        (ImagesFitted, IMAGES, {"size": 0}),
+        (ImagesFitted, IMAGES, {"channels": 3}),
+        (ImagesFitted, IMAGES, {"deviation": [0.0]}),
+        (ImagesFitted, IMAGES, {"mean": [1e999]}),
         (SetsFitted, SETS, {"fill": []}),
         (SetsFitted, SETS, {"scale": [0.0]}),
         (SetsFitted, SETS, {"centre": []}),

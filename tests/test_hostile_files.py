@@ -32,6 +32,7 @@ from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.look.reader import at_path
 from regard.recipes.graphs.formats.files import read_graphs
+from regard.recipes.images.config import ImagesConfig
 from regard.recipes.images.labelled_images import find_images
 from regard.recipes.images.open_image import open_image
 from regard.recipes.sets.config import SetsConfig
@@ -305,9 +306,12 @@ READERS = {
     "an image": (".png", lambda path: open_image(str(path))),
     "pixels": (".png", lambda path: image_files.read(path, 8, 3, "crop")),
     "images as npz": (".npz", read_npz),
-    "images as idx": ("-images-idx3-ubyte", lambda path: find_images(str(path), "image", "label")),
-    "images as gzip": ("-images-idx3-ubyte.gz", lambda path: find_images(str(path), "image", "label")),
-    "images as a table": (".csv", lambda path: find_images(str(path), "image", "label")),
+    "images as idx": ("-images-idx3-ubyte", lambda path: find_images(str(path), ImagesConfig(image="image"))),
+    "images as gzip": (
+        "-images-idx3-ubyte.gz",
+        lambda path: find_images(str(path), ImagesConfig(image="image")),
+    ),
+    "images as a table": (".csv", lambda path: find_images(str(path), ImagesConfig(image="image"))),
     "a text": (".txt", lambda path: read_given_text(str(path))),
     "texts as csv": (".csv", lambda path: read_rows(str(path), "text", "label")),
     "texts as jsonl": (".jsonl", lambda path: read_rows(str(path), "text", "label")),

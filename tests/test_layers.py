@@ -268,7 +268,7 @@ def test_a_planted_import_the_wrong_way_is_caught(tmp_path, text):
         ("api/train.py", "import regard.recipes.text", "api may not import recipes.text"),
         ("recipes/base.py", "from regard.recipes.text import reader", "recipes may not import recipes.text"),
         (
-            "recipes/images/job.py",
+            "recipes/images/draw.py",
             "from regard.recipes.text.job import x",
             "recipes.images may not import recipes.text",
         ),

@@ -27,9 +27,7 @@ from tests.recipes.tiny_data import COUNT, Tiny
 # kind -> what it has not -> why
 GAPS = {
     "image": {
-        "missing cells": "empty label refused",
         "evidence": "no additive model",
-        "data in memory": "takes only paths",
     },
     "set": {},
     "point": {"evidence": "additive refuses points"},

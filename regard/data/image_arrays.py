@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -148,7 +148,12 @@ SHAPES = "they should be n h w, n h w 3 or n 3 h w"
 def read_npz(path: Path, *, labels: bool = True) -> Rows:
     """Arrays images and labels (or x and y), or x_train, y_train, x_test, y_test, or train_images,
     train_labels, ... labels: False if there need be none; the label of each is then empty"""
-    arrays = {name.lower(): array for name, array in read_arrays(path).items()}
+    return rows_of_arrays(read_arrays(path), path, labels=labels)
+
+
+def rows_of_arrays(given: Mapping[str, Any], path: Path | str, *, labels: bool = True) -> Rows:
+    """The same of arrays in memory. path: what errors call them"""
+    arrays = {name.lower(): array for name, array in given.items()}
     named = [(x, y, TRAIN) for x, y in PAIRS]
     for end, split in SPLITS.items():
         named += [
@@ -176,7 +181,7 @@ def read_npz(path: Path, *, labels: bool = True) -> Rows:
     return Rows(pixels, words, splits)
 
 
-def _check_labels(labels: Any, images: int, name: str, path: Path) -> None:
+def _check_labels(labels: Any, images: int, name: str, path: Path | str) -> None:
     if labels.ndim > 1 and labels.size == images * labels.shape[-1] > images:
         raise RegardError(
             f"{path} has labels of shape {labels.shape} in '{name}'; there should be one for each image "
@@ -195,7 +200,7 @@ def _label(value: Any) -> str:
     return str(int(value) if whole else value).strip()
 
 
-def _as_bytes(arrays: Sequence[Any], path: Path) -> Pixels:
+def _as_bytes(arrays: Sequence[Any], path: Path | str) -> Pixels:
     """n h w or n h w c as bytes, all by the same measure: bytes are taken as they are; what has no number
     above 1 is black and white, or real numbers from 0 to 1; then up to 255; then up to 65,535."""
     first = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -116,6 +117,39 @@ def draw_splits(
     if share or config.folds is not None:
         _check_none_empty(splits, config, share, unit)
     return splits
+
+
+def complete_splits(
+    own: Array,
+    config: SplitConfig,
+    seed: int,
+    *,
+    what: str,
+    unit: str,
+    classes: Array | None = None,
+    names: Sequence[str] = (),
+) -> Array:
+    """The split of each example; of the splits that the data does not have, a share is taken from training.
+
+    own: as the data says it, TRAIN where it says nothing; what: the data, for messages; others: see `draw_splits`
+    """
+    given = [word for word, split in (("validation", VALIDATION), ("test", TEST)) if (own == split).any()]
+    if given and config.folds is not None:
+        raise RegardError(
+            f"{what} has its own {' and '.join(given)} split, so it cannot be cut into {config.folds} folds; "
+            f"use --train.seeds {config.folds}, or give data without splits"
+        )
+    if "test" in given and config.test:
+        raise RegardError(
+            f"{what} has its own test split of {(own == TEST).sum():,} {unit}, so there is no share to cut from the "
+            f"rest, got --data.test {config.test}; leave it out"
+        )
+    validation = 0.0 if "validation" in given else config.validation
+    shares = replace(config, validation=validation, test=0.0 if "test" in given else config.test)
+    rows = np.flatnonzero(own == TRAIN)
+    found, few = own.copy(), None if classes is None else classes[rows]
+    found[rows] = draw_splits(len(rows), shares, seed, unit=unit, classes=few, names=names)
+    return found
 
 
 def _check_none_empty(splits: Array, config: SplitConfig, share: float, unit: str) -> None:

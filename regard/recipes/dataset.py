@@ -79,6 +79,8 @@ class Encodings:
     def prepare(self, cache: Path, note: Note) -> None:
         """Encode all examples that are kept, and find those that cannot be read."""
         if self.keep == "none":
+            if self.examples.files is not None:
+                self._find_errors(cache, note)
             return
         if self.keep == "disk":
             self._read_disk(cache, note)
@@ -96,6 +98,24 @@ class Encodings:
             self.array = np.stack([np.asarray(self._held[row][name], dtype=dtype) for row in good])
             self._place(good)
             self._held = {}
+
+    def _find_errors(self, cache: Path, note: Note) -> None:
+        """Files that cannot be read are found once, before a step needs one of them."""
+
+        def find() -> dict[str, Any]:
+            rows, wrong = list(self.examples.readable()), []
+            for row, found in zip(rows, self._pool.map(self._try, rows), strict=True):
+                if isinstance(found, str):
+                    wrong.append([row, found])
+                note("reading", (row + 1) / len(self.examples))
+            return {"errors": wrong}
+
+        about = caches.cached_json(cache, self._key(), find, "encoded")
+        self.errors = dict(about["errors"])
+        if self.errors and len(self.errors) == len(list(self.examples.readable())):
+            raise RegardError(
+                f"{self.examples.what} has nothing that can be read: {next(iter(self.errors.values()))}"
+            )
 
     def _read_disk(self, cache: Path, note: Note) -> None:
         assert self.processor.stacked is not None
@@ -142,9 +162,9 @@ class Encodings:
         for path in map(file_of, range(len(self.examples))):
             try:
                 found = os.stat(path)
-                stamps.append([path, found.st_size, found.st_mtime_ns])
+                stamps.append([os.path.abspath(path), found.st_size, found.st_mtime_ns])
             except OSError:
-                stamps.append([path, 0, 0])
+                stamps.append([os.path.abspath(path), 0, 0])
         files = hashlib.sha256(
             json.dumps(stamps, allow_nan=False).encode("utf-8", "surrogatepass")
         ).hexdigest()

@@ -3,7 +3,7 @@ is fitted on the train split."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -58,7 +58,10 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     encodings.prepare(context.cache, note)
     wrong = {**examples.errors, **encodings.errors}
     on_errors = processor.leave_out(wrong) if wrong else ()
-    splits = np.where(np.isin(owners, list(wrong)), NOWHERE, splits).astype(np.uint8)
+    left = np.where(np.isin(owners, list(wrong)), NOWHERE, splits).astype(np.uint8)
+    if wrong and target is not None:
+        _check_left(examples, target, raw, splits, left, wrong)
+    splits = left
     train = np.unique(owners[splits == TRAIN])
 
     codes = raw
@@ -114,6 +117,25 @@ def show_unit(dataset: Dataset, unit: int) -> ShownExample:
 
 
 # ── splits
+
+
+def _check_left(
+    examples: Examples,
+    target: Target,
+    codes: Array,
+    before: Array,
+    after: Array,
+    wrong: Mapping[int, str],
+) -> None:
+    """Raise if of a class nothing can be read that was to be learned from. before, after: splits"""
+    strata = target.strata(codes)
+    if strata is None:
+        return
+    for gone in np.setdiff1d(strata[before == TRAIN], strata[after == TRAIN]).tolist():
+        why = next(why for i, why in wrong.items() if gone in strata[examples.parts(i)])
+        raise RegardError(
+            f"{examples.what} has nothing of '{target.classes[gone]}' to train on that can be read; {why}"
+        )
 
 
 def _choose_splits(

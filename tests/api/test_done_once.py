@@ -47,12 +47,12 @@ def test_a_training_of_images_from_beginning_to_report(tmp_path, counted):
         place.mkdir(parents=True, exist_ok=True)
         pixels = draw.integers(0, 120, (12, 12)) + 130 * (i % 2)
         Image.fromarray(pixels.astype(np.uint8)).save(place / f"{i}.png")
-    scans, read = counted(labelled_images, "_find_images"), counted(files, "read_tensors")
+    scans, read = counted(labelled_images, "_of_folder"), counted(files, "read_tensors")
     asked = counted(new_run, "check_free")
-    resolved, prepared = counted(ImagesRecipe, "defaults"), counted(ImagesRecipe, "prepare")
+    prepared = counted(ImagesRecipe, "prepare")
     words = ["train", "images", "--data", "data", "--model", "lenet", "--out", "run", "--train.steps", "2"]
     assert main.main([*words, "--data.validation", "0.3", "--model.hidden", "8"]) == 0
-    assert len(scans) == len(resolved) == len(prepared) == 1
+    assert len(scans) == len(prepared) == 1
     assert len(asked) == 2  # before anything is touched, and under the lock
     weights = [what for what in read if what[0].name == "model.safetensors"]
     assert len(weights) == 1  # for the confusion matrix, the laws and the report

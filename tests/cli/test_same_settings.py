@@ -99,7 +99,9 @@ def folder(tmp_path_factory):
     lines = [f"{'ab'[number % 2]}/{number:02}.obj,{number}.5" for number in range(20)]
     (folder / "weights.csv").write_text("\n".join(["file,grams", *lines]))
     pixels = np.zeros((40, 28, 28), dtype=np.uint8)
-    np.savez(folder / "mnist" / "train.npz", images=pixels, labels=np.arange(40) % 10)
+    for name, array in (("images-idx3", pixels), ("labels-idx1", (np.arange(40) % 10).astype(np.uint8))):
+        head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+        (folder / "mnist" / f"train-{name}-ubyte").write_bytes(head + array.tobytes())
     write_molecules(folder / "molecules")
     words = "--model.dim 16 --model.heads 2 --model.depth 1 --train.batch 4 --data.context 16"
     options = asked(shlex.split(words))["options"] | {"data.validation": 0.2}

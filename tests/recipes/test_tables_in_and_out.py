@@ -320,7 +320,7 @@ def test_missing_features_of_nodes(runs, tmp_path):
 
 def test_names_of_classes_are_everywhere(runs):
     config = Run.open(runs.images).config
-    assert config.corpus["labels"] == ["dark", "light"] and config.corpus["unnamed"] == ["0", "1"]
+    assert config.labels == ("dark", "light") and config.processor["fitted"]["unnamed"] == ["0", "1"]
     found = regard.evaluate(runs.images, runs.place / "shades.npz")
     assert found.labels == ("dark", "light") and found.count == 24
 

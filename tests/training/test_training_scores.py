@@ -6,8 +6,11 @@ from torch import nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.data.slices import refuse_slice
-from regard.recipes.images.task import ClassifyImages
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.images.processor import ImagesFitted, ImagesProcessor
 from regard.recipes.sets.cluster import Mixture
+from regard.recipes.target import Target
+from regard.recipes.task import SupervisedTask
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress
 
 
@@ -34,6 +37,7 @@ def classes(*shape, of=4, seed=1):
 REAL = torch.tensor([[True, True, True], [True, False, False]])
 SOME = torch.tensor([1, IGNORE, 2, 0, IGNORE])
 TOKENS = classes(2, 3, of=5)
+BYTES = ImagesFitted(size=2, channels=1, fit="crop", mean=(0.0,), deviation=(1.0,))
 GRAPH = {"edges": torch.zeros(2, 0, dtype=torch.long)}
 CASES = {
     "classes": (Classify(), numbers(6, 4), Batch({"tokens": numbers(6, 3)}, classes(6)), 6),
@@ -71,7 +75,7 @@ CASES = {
         2,
     ),
     "images": (
-        ClassifyImages(4, (0.0,), (1.0,)),
+        SupervisedTask(ImagesProcessor(ImagesConfig(), BYTES, Target(classes=tuple("abcd")))),
         numbers(6, 4),
         Batch({"x": torch.zeros(6, 1, 2, 2, dtype=torch.uint8)}, classes(6)),
         6,

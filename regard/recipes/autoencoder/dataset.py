@@ -28,9 +28,9 @@ from regard.data.scan import once
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.tables import is_table, names_of
 from regard.errors import RegardError
-from regard.recipes.images.dataset import Files
+from regard.recipes.autoencoder.unlabelled_images import holds_images
+from regard.recipes.dataset import Encodings
 from regard.recipes.images.labelled_images import images_in
-from regard.recipes.images.unlabelled_images import holds_images
 
 Form = Literal["images", "rows", "points"]
 Binarise = Literal["none", "threshold", "dynamic"]
@@ -134,6 +134,8 @@ class InputsInfo:
 class Store(Protocol):
     """Where numbers are: bytes of images, or real numbers."""
 
+    slow: bool  # are they made from files whenever they are asked for?
+
     def take(self, rows: Array) -> Any:
         """Some of them.   b shape"""
         ...
@@ -142,11 +144,23 @@ class Store(Protocol):
 class InMemory:
     """Real numbers of all inputs.   n shape"""
 
+    slow = False
+
     def __init__(self, values: Array) -> None:
         self.values = np.ascontiguousarray(values, dtype=np.float32)
 
     def take(self, rows: Array) -> Array:
         return self.values[rows]
+
+
+class Decoded:
+    """Bytes of images. rows: those that could be read"""
+
+    def __init__(self, encodings: Encodings, rows: Array) -> None:
+        self.encodings, self.rows, self.slow = encodings, rows, encodings.keep == "none"
+
+    def take(self, rows: Array) -> Array:
+        return np.stack([each["x"] for each in self.encodings(self.rows[rows])])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -221,7 +235,7 @@ class InputSource(RowSource):
     """Inputs in shuffled batches, which depend on (seed, step) alone. Files are read while a step is computed."""
 
     def __init__(self, inputs: Inputs, batch: int, seed: int) -> None:
-        super().__init__(inputs.take, inputs.rows(TRAIN), batch, seed, slow=isinstance(inputs.store, Files))
+        super().__init__(inputs.take, inputs.rows(TRAIN), batch, seed, slow=inputs.store.slow)
         self._inputs = inputs
 
     def validation(self) -> Iterator[Batch]:

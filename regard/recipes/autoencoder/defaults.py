@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,12 @@ from regard.data.array import Array
 from regard.data.splits import TRAIN
 from regard.models.autoencoder import AutoencoderConfig, DenoisingConfig, VAEConfig
 from regard.recipes.autoencoder.dataset import Binarise, Form, InputsConfig, find_form
-from regard.recipes.autoencoder.read_inputs import images_config
+from regard.recipes.autoencoder.read_inputs import image_reader, splits_of
 from regard.recipes.autoencoder.read_rows import read_rows
-from regard.recipes.images.dataset import LARGEST_SIDE, choose_size, try_read
+from regard.recipes.autoencoder.unlabelled_images import find_any_images
+from regard.recipes.example import Examples
 from regard.recipes.images.defaults import DIGITS, SMALL, patch_of
-from regard.recipes.images.unlabelled_images import find_any_images
+from regard.recipes.images.processor import LARGEST_SIDE, ImagesProcessor, choose_size
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
 from regard.training.config import TrainConfig
 
@@ -104,22 +106,29 @@ def _look_at(config: InputsConfig, size: Any) -> tuple[int, int, Array | None]:
         side, colours = LARGEST_SIDE, 1
     some = None
     try:
-        found = find_any_images(config.path, config.image, config.label)
-        how = images_config(config)
-        side, colours = choose_size(found, how)
-        rows = np.flatnonzero(found.splits == TRAIN)
+        reader = image_reader(config)
+        found = find_any_images(reader.config)
+        side, colours = choose_size(found, reader.config)
+        rows = np.flatnonzero(splits_of(found) == TRAIN)
         rows = rows[:: max(1, len(rows) // LOOKED_AT)][:LOOKED_AT]
-        if found.pixels is not None:
-            some = found.pixels[rows]
+        if "pixels" in found.about:
+            some = found.about["pixels"][rows]
         else:
-            read = [try_read(found.files[row], side, colours, how.fit) for row in rows]
-            good = [each for each in read if not isinstance(each, str)]
-            some = np.stack(good) if good else None
+            some = _decode(found, reader.sized(side, colours), rows)
     except (ValueError, OSError):  # said later, when they are read
         pass
     if type(size) is int and size > 0:
         side = size
     return side, colours, some
+
+
+def _decode(found: Examples, reader: ImagesProcessor, rows: Array) -> Array | None:
+    """Those of these images that can be read."""
+    good = []
+    for row in rows.tolist():
+        with suppress(ValueError):
+            good.append(reader.encode(found[row])["x"])
+    return np.stack(good) if good else None
 
 
 def _suit_images(kind: str, some: Array | None, asked: Mapping[str, Any]) -> tuple[Binarise, Any]:

@@ -16,10 +16,8 @@ from regard.data.tables import is_table, read_table
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
 from regard.recipes.autoencoder.dataset import Form, InputsConfig, InputsInfo
-from regard.recipes.autoencoder.read_inputs import read_points
+from regard.recipes.autoencoder.read_inputs import image_reader, read_points
 from regard.recipes.autoencoder.read_rows import numbers_of
-from regard.recipes.images.dataset import ImagesConfig
-from regard.recipes.images.given_images import given_images
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 
@@ -50,14 +48,22 @@ def given_inputs(inputs: Sequence[str], run: Run) -> Iterator[GivenInput]:
 
 
 def _images(inputs: Sequence[str], config: InputsConfig, info: InputsInfo) -> Iterator[GivenInput]:
-    for path, prediction in given_images(inputs, ImagesConfig(image=config.image, label=config.label)):
-        if path is None:
-            yield GivenInput(None, prediction)
-            continue
+    channels, size, _ = info.shape
+    reader = image_reader(config).sized(size, channels)
+    for given in inputs:
         try:
-            yield GivenInput(read_one(path, config, info), prediction)
+            found = reader.read(given, want="use")
         except (ValueError, OSError) as error:
-            yield GivenInput(None, replace(prediction, error=str(error)))
+            yield GivenInput(None, Prediction(input=given, error=str(error)))
+            continue
+        for i in range(len(found)):
+            asked = Prediction(input=found.names(i), source=found.source, row=found.row_of(i))
+            try:
+                if i in found.errors:
+                    raise RegardError(found.errors[i])
+                yield GivenInput(torch.from_numpy(reader.encode(found[i])["x"]), asked)
+            except (ValueError, OSError) as error:
+                yield GivenInput(None, replace(asked, error=str(error)))
 
 
 def _rows(path: str, config: InputsConfig, info: InputsInfo) -> Iterator[GivenInput]:

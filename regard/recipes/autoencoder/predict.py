@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from regard.errors import RegardError
 from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
 from regard.recipes.autoencoder.generate import threshold_of
 from regard.recipes.autoencoder.given_inputs import GivenInput, given_inputs, restore
+from regard.recipes.autoencoder.read_inputs import image_reader
 from regard.recipes.autoencoder.task import to_numbers
 from regard.recipes.autoencoder.write_inputs import (
     check_not_lost,
@@ -30,8 +32,6 @@ from regard.recipes.autoencoder.write_inputs import (
     to_bytes,
     write_made,
 )
-from regard.recipes.images.dataset import ImagesConfig
-from regard.recipes.images.given_images import paths_of
 from regard.recipes.prediction import Prediction
 from regard.runs.load import load_model
 from regard.runs.number_format import say_number
@@ -163,8 +163,11 @@ def check_output(run: Run, inputs: Sequence[str], out: str | os.PathLike[str]) -
     check_place(out, info.form)
     given = list(inputs)
     if info.form == "images":
-        config = run.section(InputsConfig, "data")
-        given += paths_of(inputs, ImagesConfig(image=config.image, label=config.label))
+        reader = image_reader(run.section(InputsConfig, "data"))
+        for each in inputs:
+            with suppress(ValueError, OSError):
+                found = reader.read(each, want="use")
+                given += map(found.names, found.readable())
     check_not_lost(out, given)
 
 

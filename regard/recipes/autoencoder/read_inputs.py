@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +11,11 @@ from regard.data.array import Array
 from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds, read_cloud
 from regard.data.progress import Note
-from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, draw_splits
+from regard.data.splits import TEST, TRAIN, VALIDATION, complete_splits, note_missing
 from regard.data.targets import find_scale
 from regard.errors import RegardError
 from regard.recipes.autoencoder.dataset import (
+    Decoded,
     InMemory,
     Inputs,
     InputsConfig,
@@ -24,17 +24,20 @@ from regard.recipes.autoencoder.dataset import (
     find_form,
 )
 from regard.recipes.autoencoder.read_rows import number_labels, read_rows
-from regard.recipes.images.dataset import Images, ImagesConfig, load_pixels, read_pixels
-from regard.recipes.images.unlabelled_images import NO_LABEL, find_any_images
+from regard.recipes.autoencoder.unlabelled_images import find_any_images
+from regard.recipes.dataset import Encodings
+from regard.recipes.example import Examples
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.images.processor import ImagesProcessor, choose_size, measure_light
 
+ONE_OF_EACH = "every class has one training image, so there is no validation split, and nothing tells how good the model is"
 OF_POINTS = 21  # the random numbers by which points of a cloud are chosen
 
 
-def images_config(config: InputsConfig) -> ImagesConfig:
-    """The same settings, for the readers of images."""
+def image_reader(config: InputsConfig) -> ImagesProcessor:
+    """What reads images, with the same settings."""
     names = ("path", "image", "label", "size", "channels", "fit", "damaged", "decoded")
-    splits = ("validation", "test", "folds", "fold", "seed")
-    return ImagesConfig(**{name: getattr(config, name) for name in (*names, *splits)})
+    return ImagesProcessor(ImagesConfig(**{name: getattr(config, name) for name in names}, asks="classes"))
 
 
 def read_inputs(config: InputsConfig, *, seed: int, cache: Path, note: Note | None = None) -> Inputs:
@@ -53,27 +56,50 @@ def read_inputs(config: InputsConfig, *, seed: int, cache: Path, note: Note | No
 def _read_images(config: InputsConfig, seed: int, cache: Path, note: Note | None) -> Inputs:
     tell: Note = note or (lambda what, share: None)
     tell("looking for images", None)
-    found = find_any_images(config.path, config.image, config.label)
-    check_enough(found.name, found.splits, "images")
-    return _of_images(read_pixels(found, images_config(config), seed=seed, cache=cache, note=note))
+    reader = image_reader(config)
+    found = find_any_images(reader.config)
+    check_enough(found.what, splits_of(found), "images")
+    inputs = _decode(found, reader.sized(*choose_size(found, reader.config)), cache, tell)
+    labels = inputs.labels or ("",)
+    splits = complete_splits(
+        inputs.splits, config, seed, what=found.what, unit="images", classes=inputs.classes, names=labels
+    )
+    notes = inputs.notes
+    if config.validation and not (splits == VALIDATION).any():
+        notes = (*notes, ONE_OF_EACH)
+    if not (inputs.splits == TEST).any():
+        notes = (*notes, *note_missing(splits, inputs.classes, labels, "image"))
+    learned = np.flatnonzero(splits == TRAIN)
+    mean, deviation = measure_light(lambda rows: [{"x": each} for each in inputs.store.take(rows)], learned)
+    return replace(inputs, splits=splits, notes=notes, mean=mean, deviation=deviation)
 
 
-def _of_images(images: Images) -> Inputs:
-    found = images.labelled
-    labels = () if found.labels == (NO_LABEL,) else found.labels
+def splits_of(found: Examples) -> Array:
+    """What the data says of the split of each image; of those of which it says nothing, TRAIN."""
+    return np.zeros(len(found), dtype=np.uint8) if found.splits is None else found.splits
+
+
+def _decode(found: Examples, reader: ImagesProcessor, cache: Path, note: Note) -> Inputs:
+    """The images that can be read, with the splits that the data says."""
+    encodings = Encodings(found, reader, reader.keep(found))
+    encodings.prepare(cache, note)
+    if encodings.errors:
+        reader.leave_out(encodings.errors)
+    rows = np.array([row for row in range(len(found)) if row not in encodings.errors])
+    words = None if found.cells is None else [found.target_of(row) or "" for row in rows.tolist()]
+    labels, classes = number_labels(words, len(rows))
+    fitted, file_of = reader.fitted, found.files
     return Inputs(
-        name=found.name,
+        name=found.what,
         form="images",
-        store=images.store,
-        splits=found.splits,
-        shape=(images.channels, images.size, images.size),
+        store=Decoded(encodings, rows),
+        splits=splits_of(found)[rows],
+        shape=(fitted.channels, fitted.size, fitted.size),
         labels=labels,
-        classes=found.classes,
-        mean=images.mean,
-        deviation=images.deviation,
-        files=found.files,
+        classes=classes,
+        files=() if file_of is None else tuple(file_of(row) for row in rows.tolist()),
         notes=found.notes,
-        skipped=images.skipped,
+        skipped=tuple(encodings.errors.values()),
     )
 
 
@@ -81,7 +107,15 @@ def _read_rows(config: InputsConfig, seed: int) -> Inputs:
     path = str(config.path)
     rows = read_rows(config)
     labels, classes = number_labels(rows.labels, len(rows.numbers))
-    splits = _complete(rows.splits, config, seed, path, "rows", classes if labels else None, labels)
+    splits = complete_splits(
+        rows.splits,
+        config,
+        seed,
+        what=path,
+        unit="rows",
+        classes=classes if labels else None,
+        names=labels,
+    )
     learned = rows.numbers[splits == TRAIN]
     if _all_binary(rows.numbers):
         centre, scale = np.zeros(len(rows.columns)), np.ones(len(rows.columns))
@@ -124,8 +158,14 @@ def _read_clouds(config: InputsConfig, seed: int, note: Note | None) -> Inputs:
     words = None if None in named else [str(label) for label in named]
     labels, classes = number_labels(words, len(files))
     empty = np.zeros(len(files), dtype=np.uint8)
-    splits = _complete(
-        empty, config, seed, str(config.path), "point clouds", classes if labels else None, labels
+    splits = complete_splits(
+        empty,
+        config,
+        seed,
+        what=str(config.path),
+        unit="point clouds",
+        classes=classes if labels else None,
+        names=labels,
     )
     return Inputs(
         name=str(config.path),
@@ -151,35 +191,6 @@ def read_points(path: str, count: int, number: int = 0) -> Array:
     points = points - points.mean(0)
     far = float(np.linalg.norm(points, axis=-1).max())
     return points / (far if far > 0 else 1.0)
-
-
-def _complete(
-    given: Array,
-    config: SplitConfig,
-    seed: int,
-    name: str,
-    unit: str,
-    classes: Array | None,
-    labels: Sequence[str],
-) -> Array:
-    """The split of each input; of the splits that the data does not have, a share is taken from training."""
-    splits, rows = given.copy(), np.flatnonzero(given == TRAIN)
-    own = [word for word, number in (("validation", VALIDATION), ("test", TEST)) if (given == number).any()]
-    if own and config.folds is not None:
-        raise RegardError(
-            f"{name} has its own {' and '.join(own)} split, so it cannot be cut into {config.folds} folds; use "
-            f"--train.seeds {config.folds}"
-        )
-    if "test" in own and config.test:
-        raise RegardError(f"{name} has its own test split, got --data.test {config.test}; leave it out")
-    shares = config
-    if "validation" in own:
-        shares = replace(shares, validation=0.0)
-    if "test" in own:
-        shares = replace(shares, test=0.0)
-    few = None if classes is None else classes[rows]
-    splits[rows] = draw_splits(len(rows), shares, seed, unit=unit, classes=few, names=labels)
-    return splits
 
 
 # ── other data
@@ -208,11 +219,10 @@ def read_other_inputs(
 
 
 def _other_images(config: InputsConfig, info: InputsInfo, cache: Path, note: Note | None) -> Inputs:
-    found = find_any_images(config.path, config.image, config.label)
-    channels, size, _ = info.shape
-    found, store, skipped = load_pixels(found, size, channels, images_config(config), cache, note)
-    images = Images(found, store, size, channels, info.mean, info.deviation, skipped)
-    return _of_images(images)
+    reader, (channels, size, _) = image_reader(config), info.shape
+    found = find_any_images(reader.config)
+    inputs = _decode(found, reader.sized(size, channels), cache, note or (lambda what, share: None))
+    return replace(inputs, mean=info.mean, deviation=info.deviation)
 
 
 def _other_rows(config: InputsConfig, info: InputsInfo) -> Inputs:

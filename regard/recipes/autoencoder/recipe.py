@@ -13,6 +13,7 @@ from regard.recipes.autoencoder.dataset import Form, InputsInfo
 from regard.recipes.autoencoder.defaults import CONFIGS, SETTINGS, defaults
 from regard.recipes.autoencoder.evaluation import CodeEvaluation, evaluate_codes
 from regard.recipes.autoencoder.generate import GenerateOptions, generate
+from regard.recipes.autoencoder.in_memory import temporary_files
 from regard.recipes.autoencoder.job import other_split, prepare_job
 from regard.recipes.autoencoder.lend import lend_encoder
 from regard.recipes.autoencoder.pictures import write_pictures
@@ -21,8 +22,7 @@ from regard.recipes.autoencoder.run_reader import RunInputReader
 from regard.recipes.autoencoder.task import Reconstruct
 from regard.recipes.base import LentBody, Output, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
-from regard.recipes.images.in_memory import is_array_or_pil, temporary_files
-from regard.recipes.images.predict import expand_inputs
+from regard.recipes.images.given_images import is_object
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.same_data import check_same_data
@@ -106,12 +106,9 @@ class AutoencoderRecipe(Recipe):
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
         """Pillow's images, and arrays of bytes."""
-        if given and all(map(is_array_or_pil, given)):
+        if given and all(map(is_object, given)):
             return temporary_files(given)
         return None
-
-    def expand_inputs(self, given: Sequence[str]) -> list[str]:
-        return expand_inputs(given)
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         return predict(run, inputs, self.options)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.pretrained.weights import Pretrained
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.images.processor import ImagesFitted, ImagesProcessor
+from regard.recipes.target import Target
 from regard.training.config import TrainConfig
 
 
@@ -16,19 +18,13 @@ def adopt(found: Pretrained) -> Mapping[str, Any] | None:
         return None
     config, light = found.config, found.images or {}
     half = (0.5,) * config.colours
-    info = ImagesInfo(
-        path="",
-        pictures=0,
-        train=0,
-        validation=0,
-        test=0,
-        labels=found.labels,
-        counts=(0,) * len(found.labels),
+    data = ImagesConfig(size=config.size, channels="grey" if config.colours == 1 else "colour", fit="stretch")
+    fitted = ImagesFitted(
         size=config.size,
         channels=config.colours,
+        fit=data.fit,
         mean=light.get("mean", half),
         deviation=light.get("deviation", half),
-        skipped=(),
     )
-    data = ImagesConfig(size=config.size, channels="grey" if config.colours == 1 else "colour", fit="stretch")
-    return {"data": data, "train": TrainConfig(), "corpus": info, "unit": "images"}
+    processor = ImagesProcessor(data, fitted, Target(classes=found.labels))
+    return {"data": data, "train": TrainConfig(), "processor": processor.store(), "unit": "images"}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from regard.data.targets import Asks
 from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNetConfig
 from regard.models.group_cnn import GroupCNNConfig
 from regard.models.resnet9 import ResNet9Config
 from regard.models.swin import SwinConfig
 from regard.models.vit import ViTConfig
+from regard.recipes.example import Examples
 from regard.recipes.images.augment import AugmentConfig
-from regard.recipes.images.dataset import LARGEST_SIDE, ImagesConfig, choose_size
-from regard.recipes.images.labelled_images import find_images
-from regard.recipes.settings import Settings, check_choice, path_of, settings_class
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.images.processor import LARGEST_SIDE, choose_size
+from regard.recipes.settings import Settings, check_choice, settings_of_kind
 from regard.training.config import TrainConfig
 
 DIGITS = 8  # the side of the digits that come with scikit-learn
@@ -25,66 +26,30 @@ MANY, FEW = 7, 4  # patches in a row: enough to tell images apart, and enough fo
 UNKNOWN = 2  # stands for a number that follows from the data
 
 
-def _settings(model: type[Any], sentence: str) -> type[Settings]:
-    return settings_class(
-        f"{model.__name__.removesuffix('Config')}Settings", sentence, data=ImagesConfig, model=model
-    )
-
-
-KINDS: dict[str, type[Settings]] = {  # the first is the default
-    "resnet9": _settings(
-        ResNet9Config, "ResNet-9: convolutions that learn from small images in minutes. The default."
-    ),
-    "vit": _settings(ViTConfig, "A Vision Transformer: patches that attend to each other."),
-    "swin": _settings(
-        SwinConfig, "Swin: patches that attend within windows, which shift from block to block."
-    ),
-    "lenet": _settings(LeNetConfig, "LeNet: two convolutions and two linear maps."),
-    "resnet": _settings(ResNetConfig, "A residual network of convolutions."),
-    "densenet": _settings(DenseNetConfig, "A DenseNet: every layer sees all layers before it."),
-    "groupcnn": _settings(
-        GroupCNNConfig,
-        "A group convolutional network: its prediction does not change when the image makes a quarter turn.",
-    ),
-}
-
-
-def defaults(
-    data: Any = None,
-    kind: str | None = None,
-    *,
-    size: Any = None,
-    image: str = "file",
-    label: str = "label",
-    asks: Asks = "auto",
-) -> Settings:
-    """A ResNet-9, unless another kind is asked for, sized for the images that are there, or for the size they
-    are brought to."""
-    path, kind = path_of(data, "images"), kind or next(iter(KINDS))
-    check_choice("kind of model for images", kind, tuple(KINDS))
+def data_section(data: Any) -> ImagesConfig:
+    """A path, images in memory, or None: digits."""
     # (a small move is right for every image; what a mirror does to classes is tried on the images themselves;
     # what turns do only their owner knows)
-    if path is None:
-        changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15)
-    else:
-        changes = AugmentConfig(crop=0.1, auto_flip=True)
-    if type(size) is int and size > 0:
-        side = size
-    else:
-        side = _side_of(path, image, label, asks)
-    config = ImagesConfig(path=path, augment=changes, smoothing=0.05)
-    return KINDS[kind](data=config, model=MODELS[kind](side), train=_train_of(path))
+    if data is None:
+        return ImagesConfig(augment=AugmentConfig(crop=0.125, turn=15, zoom=0.15), smoothing=0.05)
+    path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
+    return ImagesConfig(path=path, augment=AugmentConfig(crop=0.1, auto_flip=True), smoothing=0.05)
 
 
-def _side_of(path: str | None, image: str, label: str, asks: Asks) -> int:
-    """Of the images, where nobody says it. What is wrong with them is said later, when they are read as was
-    asked for."""
-    if path is None:
-        return DIGITS
-    try:
-        return choose_size(find_images(path, image, label, asks=asks), ImagesConfig())[0]
-    except ValueError:
-        return LARGEST_SIDE
+def choose_defaults(data: ImagesConfig, examples: Examples | None, kind: str | None) -> Settings:
+    """A ResNet-9, unless another kind is asked for, sized for the images that are there, or for the size they
+    are brought to."""
+    kind = kind or "resnet9"
+    check_choice("kind of model for images", kind, tuple(MODELS))
+    are_digits = data.path is None and (examples is None or not examples.about.get("in_memory"))
+    if examples is not None:
+        side = choose_size(examples, data)[0]
+    else:
+        side = data.size or (DIGITS if are_digits else LARGEST_SIDE)
+    train = TrainConfig(minutes=10.0, batch=128, lr=0.02, average=0.995)
+    if are_digits:  # (so small a network has nothing of bfloat16 but its rounding)
+        train = TrainConfig(minutes=1.45, batch=64, lr=0.02, average=0.99, precision="float32")
+    return settings_of_kind(kind, ImagesConfig)(data=data, model=MODELS[kind](side), train=train)
 
 
 def resnet9(side: int) -> ResNet9Config:
@@ -158,14 +123,3 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "densenet": lambda side: DenseNetConfig(classes=UNKNOWN, size=side),
     "groupcnn": _groupcnn,
 }
-
-
-def _train_of(path: str | None) -> TrainConfig:
-    if path is None:  # (so small a network has nothing of bfloat16 but its rounding)
-        return TrainConfig(minutes=1.45, batch=64, lr=0.02, average=0.99, precision="float32")
-    return TrainConfig(minutes=10.0, batch=128, lr=0.02, average=0.995)
-
-
-def model_kind(settings: Settings) -> str:
-    """The kind of model that these are the settings of."""
-    return next(name for name, cls in KINDS.items() if cls is type(settings))

@@ -9,17 +9,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from regard.errors import RegardError
 from regard.look import plot
 from regard.recipes.answers import AMONG
+from regard.recipes.example import Example
 from regard.recipes.images import overlays
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
-from regard.recipes.images.predict import LOOKED
-from regard.recipes.images.run_reader import RunImageReader
+from regard.recipes.images.given_images import LOOKED
+from regard.recipes.images.processor import ImagesProcessor
 from regard.recipes.prediction import Prediction
-from regard.runs.load import load_model
-from regard.runs.run import Run
+from regard.recipes.target import Target
 
 MOST = 40  # images on one sheet
 
@@ -53,52 +55,58 @@ def check_output(given: Sequence[str], count: int, out: str | os.PathLike[str]) 
 
 
 def draw(
-    run: Run, given: Sequence[str], predictions: Iterable[Prediction], out: str | os.PathLike[str]
+    processor: ImagesProcessor,
+    model: nn.Module,
+    given: Iterable[tuple[str, Example | None]],
+    predictions: Iterable[Prediction],
+    out: str | os.PathLike[str],
 ) -> Iterator[Prediction]:
     """Write where the model looked, and say in each prediction in which file that is. Without a prediction
     nothing is drawn.
 
-    A file of its own is there when its prediction comes, a sheet after the last one.
+    A file of its own is there when its prediction comes, a sheet after the last one. given: the name of each image, and
+    the image; None: there is none
     """
-    model = load_model(run)
-    reader = RunImageReader(run, model)
-    info, views = run.section(ImagesInfo, "corpus"), run.section(ImagesConfig, "data").views
+    examples, views = list(given), processor.config.views
     if views == "one":
         several = ""
     else:
         several = f"; the prediction averages several views ({views}), the maps show one"
 
-    called = told_apart(given)
+    called = told_apart([name for name, example in examples if example is not None])
     files = _files_of(called, out)
     sheet: list[overlays.Line] = []
     drawn: set[str] = set()  # (an image that is given twice is drawn once in a folder)
 
-    def line(prediction: Prediction) -> overlays.Line:
-        read = reader.read(prediction.input)
-        words, place = _words_of(prediction, info, called[prediction.input])
+    def line(prediction: Prediction, example: Example) -> overlays.Line:
+        encoded = processor.encode(example)
+        batch = processor.finish(processor.collate([encoded]), training=False)
+        read: Any = processor.model_input(example, encoded, batch, model, None)
+        words, place = _words_of(prediction, processor.target, called[example.name])
         shown = overlays.of_prediction(model, read, place)
         return overlays.Line(words + several, read.image, shown)
 
-    for prediction in predictions:
-        if prediction.error is None:
+    for prediction, (name, example) in zip(predictions, examples, strict=True):
+        if prediction.error is None and example is not None:
             if not _is_folder(out):
-                sheet.append(line(prediction))
-            elif prediction.input not in drawn:
-                plot.save(overlays.draw_lines([line(prediction)]), files[prediction.input])
-                drawn.add(prediction.input)
-            prediction = replace(prediction, picture=str(files[prediction.input]))
+                sheet.append(line(prediction, example))
+            elif name not in drawn:
+                plot.save(overlays.draw_lines([line(prediction, example)]), files[name])
+                drawn.add(name)
+            prediction = replace(prediction, picture=str(files[name]))
         yield prediction
     if sheet:
         plot.save(overlays.draw_lines(sheet), out)
 
 
-def _words_of(prediction: Prediction, info: ImagesInfo, called: str) -> tuple[str, int]:
+def _words_of(prediction: Prediction, target: Target, called: str) -> tuple[str, int]:
     """A prediction as a title, and which output of the model it is."""
-    if info.numbers is not None:
-        return f"{info.numbers.name} {prediction.values[info.numbers.name]:.6g}   {called}", 0
+    if target.numbers:
+        numbers = "  ".join(f"{name} {value:.6g}" for name, value in prediction.values.items())
+        return f"{numbers}   {called}", 0
     best = next(iter(prediction.labels))
     title = overlays.prediction_title(list(prediction.labels.items()), called)
-    return title, info.labels.index(best)
+    return title, target.classes.index(best)
 
 
 def _files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, Path]:

@@ -6,21 +6,20 @@ from typing import Any
 
 from regard.errors import RegardError
 from regard.recipes.base import ExportFiles
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
-from regard.runs.run import Run
+from regard.recipes.images.processor import ImagesProcessor
 
 BILINEAR = 2  # the number of the filter, as pillow counts them
 
 
-def export_files(run: Run) -> ExportFiles:
-    """preprocessor_config.json, and labels."""
-    data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
-    if info.numbers is not None:
+def export_files(processor: ImagesProcessor, path: str) -> ExportFiles:
+    """preprocessor_config.json, and labels. path: of the run"""
+    fitted, labels = processor.fitted, processor.target.labels
+    if labels is None:
         raise RegardError(
-            f"{run.path} predicts a number in its own units, which Hugging Face's classifiers do not know; only "
-            f"classes are exported"
+            f"{path} predicts no single class, and Hugging Face's classifiers know nothing else; only one class of "
+            "each image is exported"
         )
-    side = {"height": info.size, "width": info.size}
+    side = {"height": fitted.size, "width": fitted.size}
     settings: dict[str, Any] = {
         "image_processor_type": "ViTImageProcessor",
         "do_resize": True,
@@ -29,18 +28,18 @@ def export_files(run: Run) -> ExportFiles:
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
-        "image_mean": list(info.mean),
-        "image_std": list(info.deviation),
+        "image_mean": list(fitted.mean),
+        "image_std": list(fitted.deviation),
     }
     notes = []
-    if data.fit == "crop":
+    if fitted.fit == "crop":
         settings |= {
             "image_processor_type": "CLIPImageProcessor",
-            "size": {"shortest_edge": info.size},
+            "size": {"shortest_edge": fitted.size},
             "do_center_crop": True,
             "crop_size": side,
-            "do_convert_rgb": info.channels == 3,
+            "do_convert_rgb": fitted.channels == 3,
         }
-    if data.fit == "pad":
+    if fitted.fit == "pad":
         notes.append("their preprocessing stretches images to a square; this run filled them up with black")
-    return ExportFiles(info.labels, {"preprocessor_config.json": settings}, tuple(notes))
+    return ExportFiles(labels, {"preprocessor_config.json": settings}, tuple(notes))

@@ -1,61 +1,77 @@
-"""Images to predict: files, and the rows of tables of paths."""
+"""Images to predict: files, folders, patterns, the rows of tables of paths, and images in memory."""
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from regard.data.rows_in_memory import folder_of
-from regard.data.tables import OpenTable, is_empty, is_missing, is_table, open_table
+import numpy as np
+
+from regard.data.image_files import SUFFIXES, pillow
+from regard.data.tables import is_table, table_of
 from regard.errors import RegardError
-from regard.recipes.answers import plain_cell
-from regard.recipes.images.dataset import ImagesConfig
-from regard.recipes.prediction import Prediction
+from regard.recipes.example import Examples
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.images.labelled_images import images_in, is_image, read_image_table
+
+LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
 
 
-class GivenImage(NamedTuple):
-    """The path of an image, and its prediction without the answer; path None: the prediction has an error."""
-
-    path: str | None
-    prediction: Prediction
+def is_object(given: Any) -> bool:
+    """Is it an image itself, of pillow's or an array, and not the path of one? (A tensor is what a model takes.)"""
+    return isinstance(given, np.ndarray | pillow().Image)
 
 
-def given_images(inputs: Sequence[str], data: ImagesConfig) -> Iterator[GivenImage]:
-    """Each file, and the image of each row of each table, in order."""
-    for given in inputs:
-        if not (is_table(given) and os.path.isfile(given)):
-            yield GivenImage(given, Prediction(input=given))
-            continue
-        try:
-            table = _open(given, data)  # what is wrong with it is said before any answer
-            if not table.count:
-                raise RegardError(f"{given} has no rows; give the path of one image in each")
-            yield from (_read_row(given, line, cells, data) for line, cells in table.records())
-        except (ValueError, OSError) as error:
-            yield GivenImage(None, Prediction(input=given, error=str(error)))
+def is_file(given: Any) -> bool:
+    """Does it stand for one image, and not for those in a folder, of a pattern or of a table?"""
+    if not isinstance(given, str) or os.path.isdir(given):
+        return False
+    return not (is_table(given) and os.path.isfile(given)) and not _is_pattern(given)
 
 
-def paths_of(inputs: Sequence[str], data: ImagesConfig) -> list[str]:
-    """The path of every image that is given."""
-    return [each.path for each in given_images(inputs, data) if each.path is not None]
+def given_images(given: Any, config: ImagesConfig) -> Examples:
+    """Images whose labels nobody need know; those in memory are called image 1, image 2."""
+    if isinstance(given, bytes):
+        return _listed([given], ["the image"])
+    if is_object(given):
+        return _listed([given], ["image 1"])
+    if isinstance(given, list) and all(map(is_object, given)):
+        return _listed(given, [f"image {i + 1}" for i in range(len(given))])
+    if isinstance(given, list) and all(isinstance(each, str) for each in given):
+        return _listed(given, given)
+    if not isinstance(given, str | os.PathLike):
+        if table_of(given) is None:
+            raise RegardError(
+                "images are given as paths, rows of a table, pillow's images or arrays of bytes, got "
+                f"{type(given).__name__}"
+            )
+        return read_image_table(given, config, "use")
+    path = os.fspath(given)
+    if is_file(path):
+        return _listed([path], [path])
+    if not os.path.isdir(path) and not _is_pattern(path):
+        return read_image_table(path, config, "use")
+    if os.path.isdir(path):
+        files, none = [each for each in images_in(Path(path)) if not each.endswith(f"-{LOOKED}")], "holds"
+    else:
+        match = sorted(glob.glob(path, recursive=True))
+        files, none = [each for each in match if is_image(os.path.basename(each))], "matches"
+    if not files:
+        raise RegardError(f"{path} {none} no images; those are files in {', '.join(SUFFIXES)}")
+    return _listed(files, files)
 
 
-def _open(table: str, data: ImagesConfig) -> OpenTable:
-    found = open_table(table)
-    advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
-    found.place(data.image, advice, (data.label, "split"))
-    return found
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and not os.path.exists(path)
 
 
-def _read_row(table: str, line: int, cells: dict[str, Any], data: ImagesConfig) -> GivenImage:
-    cell, label = cells.get(data.image), cells.get(data.label)
-    row = {name: plain_cell(each) for name, each in cells.items()}
-    truth = None if is_missing(label) else str(label).strip()
-    if is_empty(cell):
-        reason = f"line {line} of {table} has no path in column '{data.image}'; fill it in"
-        return GivenImage(
-            None, Prediction(input=f"line {line}", source=table, row=row, truth=truth, error=reason)
-        )
-    path = os.path.normpath(folder_of(table) / str(cell).strip())
-    return GivenImage(path, Prediction(input=path, source=table, row=row, truth=truth))
+def _listed(images: Sequence[Any], names: Sequence[str]) -> Examples:
+    return Examples(
+        what="the images",
+        count=len(images),
+        inputs=lambda i: {"image": images[i]},
+        names=names.__getitem__,
+    )

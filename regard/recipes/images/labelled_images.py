@@ -1,8 +1,7 @@
-"""Which images there are and what each shows, a class or a number: folders, a table of paths, idx files (MNIST
-and its family), .npz, or digits.
+"""Which images there are and what each shows: folders, a table of paths, idx files (MNIST and its family), .npz, arrays
+in memory, or digits.
 
-Labelled images have files or pixels, never both. Splits are what the data itself says: folders or files
-called train, validation and test, or a column of that name; where nothing says so, all is for training.
+Splits are what the data itself says: folders or files called train, validation and test, or a column of that name.
 """
 
 from __future__ import annotations
@@ -10,141 +9,64 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data.array import Array
 from regard.data.class_names import check_names
-from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz
-from regard.data.image_files import RAW, SUFFIXES, Pixels
+from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz, rows_of_arrays
+from regard.data.image_files import RAW, SUFFIXES
 from regard.data.labels import sort_labels
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import is_table, read_table
-from regard.data.targets import Asks, explain_asks, first_without_number, infer_asks, read_numbers
+from regard.data.tables import Table, is_table, read_table
 from regard.errors import RegardError
+from regard.recipes.example import Examples
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.processor import Want
+from regard.recipes.target import Target
 
 NAMED = 3  # folders that are named in a line
 NAMED_ENDINGS = 5  # of files that are passed over
 FORMATS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet, .jsonl)"
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledImages:
-    """Images with their classes or their numbers; a class is a place in `labels`."""
-
-    name: str
-    labels: tuple[str, ...]
-    classes: Array
-    splits: Array  # TRAIN, VALIDATION or TEST, of each
-    files: tuple[str, ...] = ()
-    pixels: Pixels | None = None  # n h w, or n h w c
-    notes: tuple[str, ...] = ()  # what lies there and was not taken
-    unnamed: tuple[str, ...] | None = None  # what the data calls the labels, where they were given names
-    numbers: Array | None = None  # of each image, if that is asked; there are no labels then, and one class
-
-    def __post_init__(self) -> None:
-        if self.pixels is not None and 0 in self.pixels.shape[1:]:
-            raise RegardError(
-                f"{self.name} has images of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none "
-                "at all"
-            )
-
-    def __len__(self) -> int:
-        return len(self.classes)
-
-    def renamed(self, names: Mapping[str, str]) -> LabelledImages:
-        """With names in place of the labels; a label without one stays."""
-        return replace(self, labels=tuple(names.get(label, label) for label in self.labels))
-
-    def check_learnable(self) -> None:
-        """A ValueError if there is nothing to tell apart, or nothing of a class to learn from."""
-        if self.numbers is not None:
-            if (count := int((self.splits == TRAIN).sum())) < 2:
-                raise RegardError(f"{self.name} has {count} images to train on; give at least two")
-            return
-        if len(self.labels) < 2:
-            if self.labels:
-                only = f"only the class '{self.labels[0]}'"
-            else:
-                only = "no classes"
-            raise RegardError(f"{self.name} has {only}; there must be two to tell apart")
-        counts = np.bincount(self.classes[self.splits == TRAIN], minlength=len(self.labels))
-        if (counts == 0).any():
-            raise RegardError(
-                f"{self.name} has no image of '{self.labels[int(counts.argmin())]}' to train on"
-            )
-
-    def keep(self, rows: Array) -> LabelledImages:
-        """Some of the images of files."""
-        return replace(
-            self,
-            files=tuple(self.files[row] for row in rows),
-            classes=self.classes[rows],
-            splits=self.splits[rows],
-            numbers=None if self.numbers is None else self.numbers[rows],
-        )
-
-
-def find_images(
-    path: str | None,
-    image: str = "file",
-    label: str = "label",
-    names: tuple[str, ...] = (),
-    asks: Asks = "auto",
-    *,
-    to_learn: bool = True,
-) -> LabelledImages:
-    """What a path holds; None: the digits that come with scikit-learn. `image` and `label` are columns of a
-    table.
-
-    names     of the classes of idx files and arrays, in the order of their numbers; none: the numbers
-    asks      classes or numbers; auto: as labels of a table or of an .npz suggest, and classes elsewhere
-    to_learn  raise unless there are two classes at least, and images of each to train on
-    """
-    found = _found_once(path, image, label, asks)
-    if names:
-        if found.numbers is not None:
-            raise RegardError("names are for classes, and the labels are numbers; leave --data.names out")
-        if found.pixels is None:
-            raise RegardError(
-                f"names are for idx files and arrays, and the classes of {found.name} have names already, such as "
-                f"'{found.labels[0]}'; leave --data.names out"
-            )
-        check_names(names, found.labels, found.name)
-        found = replace(found.renamed(dict(zip(found.labels, names, strict=True))), unnamed=found.labels)
-    if to_learn:
-        found.check_learnable()
-    return found
+def find_images(data: Any, config: ImagesConfig) -> Examples:
+    """The images of a path, of a table in memory, or of arrays of images and labels; None: the digits that come with
+    scikit-learn. `about` has the pixels of those that are in no files of their own."""
+    if data is None or isinstance(data, str):
+        return _find_images(data, config)
+    if isinstance(data, tuple) and len(data) == 2:
+        arrays = {"images": np.asarray(data[0]), "labels": np.asarray(data[1])}
+        found = _of_rows("the arrays", rows_of_arrays(arrays, "the arrays"), config, sure=False)
+    else:
+        found = read_image_table(data, config, "learn")
+    return replace(found, about={**found.about, "in_memory": True})
 
 
 @once
-def _found_once(path: str | None, image: str, label: str, asks: Asks) -> LabelledImages:
-    return _find_images(path, image, label, asks)
-
-
-def _find_images(path: str | None, image: str, label: str, asks: Asks) -> LabelledImages:
-    # names of folders and bytes of idx files are classes, unless somebody says otherwise
-    sure: Asks = "classes" if asks == "auto" else asks
+def _find_images(path: str | None, config: ImagesConfig) -> Examples:
     if path is None:
-        return _of_rows("digits of scikit-learn", digits(), sure)
+        return _of_rows("digits of scikit-learn", digits(), config)
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"there is no {path}; give {FORMATS}")
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_images(each))
         if idx:
-            return _of_rows(path, read_idx_files(idx, path), sure)
-        return _of_folder(place, sure)
+            return _of_rows(path, read_idx_files(idx, path), config)
+        return _of_folder(place, config)
     if is_idx_of_images(place):
-        return _of_rows(path, read_idx_files([place], path), sure)
+        return _of_rows(path, read_idx_files([place], path), config)
     if place.suffix.lower() == ".npz":
-        return _of_rows(path, read_npz(place), asks)
+        return _of_rows(path, read_npz(place), config, sure=False)
     if is_table(path):
-        return _of_table(place, image, label, asks)
+        return read_image_table(path, config, "learn")
     if is_image(place.name):
         what = "one image; give the folder that has a folder for each class"
     else:
@@ -152,37 +74,58 @@ def _find_images(path: str | None, image: str, label: str, asks: Asks) -> Labell
     raise RegardError(f"{path} is {what}: data is {FORMATS}")
 
 
-def _of_rows(name: str, rows: Rows, asks: Asks) -> LabelledImages:
-    return _numbered(name, rows.labels, rows.splits, asks, pixels=rows.pixels)
-
-
-def _numbered(
-    name: str,
-    labels: Sequence[str],
-    splits: Array,
-    asks: Asks,
-    *,
-    files: Sequence[str] = (),
-    pixels: Pixels | None = None,
-    notes: Sequence[str] = (),
-    column: str = "labels",
-) -> LabelledImages:
-    """Images whose classes are the labels, in their order, or whose labels are numbers. The same letters are the
-    same label, however they are written."""
-    notes = (*notes, *explain_asks(labels, asks, column))
-    if infer_asks(labels, asks) == "numbers":
-        if (wrong := first_without_number(labels)) is not None:
+def name_classes(found: Examples, names: Sequence[str], known: Sequence[str] | None = None) -> Examples:
+    """Images to learn from, whose classes get these names. known: what the classes were called; None: all are there, in
+    their order"""
+    if not names:
+        if found.target is not None and len(found.target.classes) < 2:
+            only = found.target.classes[0]
+            raise RegardError(f"{found.what} has only the class '{only}'; there must be two to tell apart")
+        return found
+    labels = sort_labels(found.plain) if known is None else known
+    if known is None:
+        if "pixels" not in found.about:
             raise RegardError(
-                f"{name} has the label '{labels[wrong]}', expected a number; use --data.asks classes for labels "
-                "that are text"
+                f"names are for idx files and arrays, and the classes of {found.what} have names already, such as "
+                f"'{labels[0]}'; leave --data.names out"
             )
-        values, one = read_numbers(labels), np.zeros(len(labels), dtype=np.int64)
-        return LabelledImages(name, (), one, splits, tuple(files), pixels, notes, numbers=values)
-    labels = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
-    classes = sort_labels(labels)
-    number = {label: i for i, label in enumerate(classes)}
-    found = np.array([number[label] for label in labels], dtype=np.int64)
-    return LabelledImages(name, classes, found, splits, tuple(files), pixels, notes)
+        check_names(names, labels, found.what)
+    called = dict(zip(labels, names, strict=True))
+    return replace(
+        found,
+        cells=pa.array([called.get(label, label) for label in found.plain], pa.string()),
+        target=Target(classes=tuple(names)),
+        about={**found.about, "unnamed": tuple(labels)},
+    )
+
+
+def _of_rows(name: str, rows: Rows, config: ImagesConfig, *, sure: bool = True) -> Examples:
+    """sure: are labels classes unless somebody says otherwise?"""
+    pixels = rows.pixels
+    if 0 in pixels.shape[1:]:
+        raise RegardError(f"{name} has images of {pixels.shape[1]} × {pixels.shape[2]} pixels: none at all")
+    return Examples(
+        what=name,
+        count=len(pixels),
+        inputs=lambda i: {"image": pixels[i]},
+        names=lambda i: f"image {i + 1:,}",
+        splits=_own(rows.splits),
+        about={"pixels": pixels},
+        **_labelled(rows.labels, config, sure=sure),
+    )
+
+
+def _labelled(labels: Sequence[str], config: ImagesConfig, *, sure: bool) -> dict[str, Any]:
+    """Their cells, and the classes if it is sure that these are some. The same letters are the same label, however they
+    are written."""
+    words = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
+    classes = Target(classes=sort_labels(words)) if sure and config.asks == "auto" else None
+    return {"cells": pa.array(words, pa.string()), "target_names": (config.label,), "target": classes}
+
+
+def _own(splits: Array) -> Array | None:
+    """What the data says of splits; None: nothing."""
+    return splits if (splits != TRAIN).any() else None
 
 
 def displayable(name: str) -> str:
@@ -193,7 +136,7 @@ def displayable(name: str) -> str:
 # ── folders
 
 
-def _of_folder(place: Path, asks: Asks) -> LabelledImages:
+def _of_folder(place: Path, config: ImagesConfig) -> Examples:
     """One folder for each class, or such folders in folders called train, validation and test.
 
     Images in folders of a class are of that class. Hidden files and folders are passed over, and so are
@@ -249,7 +192,16 @@ def _of_folder(place: Path, asks: Asks) -> LabelledImages:
             notes.append(f"left out: {count:,} image{'s' * (count > 1)} of {each} in no folder of a class")
     notes += [passed] if passed else []
     paths, labels, numbers = zip(*rows, strict=True)
-    return _numbered(str(place), labels, np.array(numbers, dtype=np.uint8), asks, files=paths, notes=notes)
+    return Examples(
+        what=str(place),
+        count=len(paths),
+        inputs=lambda i: {"image": paths[i]},
+        names=paths.__getitem__,
+        files=paths.__getitem__,
+        splits=_own(np.array(numbers, dtype=np.uint8)),
+        notes=tuple(notes),
+        **_labelled(labels, config, sure=True),
+    )
 
 
 def _folders(place: Path) -> list[Path]:
@@ -307,28 +259,61 @@ def _listed(parts: Sequence[Path]) -> str:
 # ── tables
 
 
-def _of_table(place: Path, image: str, label: str, asks: Asks) -> LabelledImages:
+def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train,
     validation, test."""
-    table = read_table(str(place))
-    table.place(image, "say which one with --data.image", (label, "split"))
-    table.place(label, "say which one with --data.label", (image, "split"))
-    if not len(table):
-        raise RegardError(f"{place} has no rows; give a path and a label in each")
-    table.check_filled([image, label])
-    paths = [os.path.normpath(place.parent / str(each)) for each in table.texts(image)]
-    labels = [str(each) for each in table.texts(label)]
-    splits = np.zeros(len(paths), dtype=np.uint8)
-    if "split" in table.names:
-        for row, said in enumerate(table.texts("split")):
-            if (said or "").lower() not in SPLITS:
-                raise RegardError(
-                    f"{table.where(row)} has '{said}' as its split; it is train, validation or test"
-                )
-            splits[row] = SPLITS[str(said).lower()]
-    if not any(map(os.path.exists, paths)):
+    table = read_table(data, config)
+    place = Path(table.path).parent if isinstance(data, str) else Path()
+    advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
+    cells = table.texts(config.image, advice, (config.label, "split"))
+    paths = [None if cell is None else os.path.normpath(place / cell) for cell in cells]
+    errors = {
+        row: f"{table.where(row)} has no path in column '{config.image}'; fill it in"
+        for row, path in enumerate(paths)
+        if path is None
+    }
+    if not paths:
+        raise RegardError(f"{table.path} has no rows; give the path of one image in each")
+    words, splits = None, None
+    if want != "use":
+        table.place(config.label, "say which one with --data.label", (config.image, "split"))
+        if errors:
+            raise RegardError(next(iter(errors.values())))
+        splits = _splits_of(table)
+        if not any(path is not None and os.path.exists(path) for path in paths):
+            raise RegardError(
+                f"none of the {len(paths)} images of {table.path} is there, such as {paths[0]}; "
+                "paths count from the table's folder"
+            )
+    if config.label in table.names:
+        words = [
+            None if word is None else unicodedata.normalize("NFC", word) for word in table.texts(config.label)
+        ]
+    return Examples(
+        what=table.path,
+        source=table.path if want == "use" else None,
+        count=len(paths),
+        inputs=lambda i: {"image": paths[i]},
+        names=lambda i: paths[i] or f"line {table.line(i)}",
+        files=lambda i: str(paths[i]),
+        cells=None if words is None else pa.array(words, pa.string()),
+        target_names=(config.label,),
+        places=table.where,
+        rows=table.data if want == "use" else None,
+        splits=splits,
+        errors=errors,
+        notes=table.notes,
+    )
+
+
+def _splits_of(table: Table) -> Array | None:
+    """What the column says of splits."""
+    if "split" not in table.names:
+        return None
+    said = [str(cell).lower() for cell in table.texts("split")]
+    odd = next((row for row, word in enumerate(said) if word not in SPLITS), None)
+    if odd is not None:
         raise RegardError(
-            f"none of the {len(paths)} images of {place} is there, such as {paths[0]}; "
-            "paths count from the table's folder"
+            f"{table.where(odd)} has '{said[odd]}' as its split; it is train, validation or test"
         )
-    return _numbered(str(place), labels, splits, asks, files=paths, column=label, notes=table.notes)
+    return _own(np.array([SPLITS[word] for word in said], dtype=np.uint8))

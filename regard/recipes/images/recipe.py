@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, ClassVar
 
 from torch import nn
 
+from regard.data.tables import table_of
+from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
 from regard.recipes.base import ExportFiles, Output, Recipe
-from regard.recipes.describe import describe_data, format_count, format_splits
+from regard.recipes.example import Example, Examples
 from regard.recipes.images.adopt import adopt
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
-from regard.recipes.images.defaults import KINDS, defaults
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.images.defaults import MODELS, choose_defaults, data_section
 from regard.recipes.images.draw import check_output, draw
 from regard.recipes.images.export import export_files
 from regard.recipes.images.foreign_reader import foreign_reader
-from regard.recipes.images.given_images import paths_of
-from regard.recipes.images.in_memory import is_array_or_pil, temporary_files
-from regard.recipes.images.job import other_split, prepare_job
-from regard.recipes.images.predict import expand_inputs, predict
+from regard.recipes.images.given_images import is_file, is_object
+from regard.recipes.images.processor import ImagesProcessor
+from regard.recipes.images.reader import ImageReader
 from regard.recipes.images.run_reader import RunImageReader
-from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.job import DataContext, Job
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
+from regard.recipes.supervised import Supervised
 from regard.runs.run import Run
-from regard.runs.run_config import RunConfig
-from regard.training.tasks import Task
+
+
+class SupervisedImages(Supervised):
+    """Supervised learning whose pages show images beside others."""
+
+    def reader(self, run: Run, model: nn.Module) -> Reader:
+        return RunImageReader(self, run, model)
 
 
 class ImagesRecipe(Recipe):
@@ -52,7 +60,7 @@ class ImagesRecipe(Recipe):
         "regard train images --data photos.csv --data.image path --data.label kind --data.balanced",
         "regard train images --data faces.csv --data.label age --data.asks numbers",
     )
-    models = tuple(KINDS)
+    models = tuple(MODELS)
     reading_options = ("image", "label", "damaged")
     in_memory = "pillow's images or arrays of bytes"
     data_derived: ClassVar[Mapping[str, str]] = {
@@ -61,27 +69,31 @@ class ImagesRecipe(Recipe):
         "model.size": "give --data.size",
     }
     not_inherited = frozenset({"classes", "colours", "size", "dropout", "drop_path"})
-    early_options = (
-        "data.size",
-        "data.image",
-        "data.label",
-        "data.asks",
-    )  # the model is sized for the images as they will be
+    supervised = SupervisedImages(
+        processor=ImagesProcessor,
+        config=ImagesConfig,
+        unit="images",
+        speed="images",
+        views=ImageReader.views,
+        controls=ImageReader.controls,
+    )
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Settings:
-        known = {name.removeprefix("data."): value for name, value in (early or {}).items()}
-        return defaults(data, model, **known)
+    def data_section(
+        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> ImagesConfig:
+        return data_section(data)
 
-    def settings_class(self, config: RunConfig) -> type[Settings]:
-        return KINDS[str(config.kind)]
+    def choose_defaults(self, data: ImagesConfig, examples: Examples | None, kind: str | None) -> Settings:
+        return choose_defaults(data, examples, kind)
+
+    def problem_of(self, data: ImagesConfig) -> Supervised:
+        return self.supervised
 
     def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
         return adopt(found)
 
     def export_files(self, run: Run) -> ExportFiles:
-        return export_files(run)
+        return export_files(self._processor(run), str(run.path))
 
     def refine_start(self, settings: Settings, start: Run) -> Settings:
         """Images of the size that the model knows."""
@@ -94,53 +106,79 @@ class ImagesRecipe(Recipe):
         return replace(settings, data=data, model=replace(settings.model, size=body["size"]))
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
-        return prepare_job(settings, context)
+        job = super().prepare(settings, context)
+        return replace(job, notes=(*job.notes, *_explain_patches(job.model)))
 
     def describe(self, job: Job) -> str:
-        info: ImagesInfo = job.info
         patch = getattr(job.model, "patch", None)
-        side = f"{info.size} × {info.size} pixels" + ("" if patch is None else f" in patches of {patch}")
-        splits = format_splits(info.train, info.validation, info.test)
-        if info.numbers is None:
-            classes = format_count(len(info.labels), "classes")
-        else:
-            classes = f"to predict: {info.numbers.name}"
-        return describe_data(info.path, format_count(info.pictures, "images"), side, splits, classes)
+        return super().describe(job) + ("" if patch is None else f", in patches of {patch} pixels")
 
     def next_command(self, run: Run) -> str:
         return f"regard predict {run.quoted} image.png"
 
-    def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
-        """Pillow's images, and arrays of bytes."""
-        if given and all(map(is_array_or_pil, given)):
-            return temporary_files(given)
-        return None
+    def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
+        for each in inputs:
+            if not (is_object(each) or isinstance(each, str | os.PathLike) or table_of(each) is not None):
+                raise RegardError(
+                    f"predict takes paths of images, rows of a table as dicts, {self.in_memory}, got "
+                    f"{type(each).__name__}; for inputs of your own call the model itself: "
+                    f"regard.load({str(run.path)!r})"
+                )
+        return super().predict(run, _gather(inputs))
 
-    def expand_inputs(self, given: Sequence[str]) -> list[str]:
-        return expand_inputs(given)
-
-    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-        return predict(run, inputs)
-
-    def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
-        images = list(paths_of(inputs, run.section(ImagesConfig, "data")))
-        check_output([*inputs, *images], len(images), out)
+    def check_output(self, run: Run, inputs: Sequence[Any], out: Output) -> None:
+        names = [name for name, example in self._examples(run, inputs) if example is not None]
+        paths = [each for each in (*inputs, *names) if isinstance(each, str)]
+        check_output(paths, len(names), out)
 
     def draw(
-        self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
+        self, run: Run, inputs: Sequence[Any], predictions: Iterator[Prediction], out: Output
     ) -> Iterator[Prediction]:
-        return draw(run, paths_of(inputs, run.section(ImagesConfig, "data")), predictions, out)
-
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
-        return other_split(run, data, context)
-
-    def reader(self, run: Run, model: nn.Module) -> Reader:
-        return RunImageReader(run, model)
+        return draw(self._processor(run), self.load(run), self._examples(run, inputs), predictions, out)
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         return foreign_reader(foreign)
+
+    def _processor(self, run: Run) -> ImagesProcessor:
+        found = self.supervised.open(run)
+        assert isinstance(found, ImagesProcessor)
+        return found
+
+    def _examples(self, run: Run, inputs: Sequence[Any]) -> Iterator[tuple[str, Example | None]]:
+        """The name of what each prediction is for, and the image; None: it has none."""
+        processor = self._processor(run)
+        for given in _gather(inputs):
+            try:
+                examples = processor.read(given, want="use")
+            except (ValueError, OSError):
+                yield str(given), None
+                continue
+            for i in range(len(examples)):
+                yield examples.names(i), None if i in examples.errors else examples[i]
+
+
+def _gather(inputs: Sequence[Any]) -> list[Any]:
+    """Files side by side, or images in memory, as one list: they are predicted together."""
+    if inputs and all(map(is_object, inputs)):
+        return [list(inputs)]
+    found: list[Any] = []
+    for alone, some in groupby(inputs, is_file):
+        each = list(some)
+        found += [each] if alone else each
+    return found
+
+
+def _explain_patches(config: Any) -> tuple[str, ...]:
+    """What a model of patches does with images that are no whole number of patches wide."""
+    patch = getattr(config, "patch", None)
+    if patch is None or config.size % patch == 0:
+        return ()
+    less, more = (config.size // patch * patch, -(-config.size // patch) * patch)
+    sizes = f"{less} or {more}" if less else str(more)
+    return (
+        f"patches of {patch} pixels do not divide images of {config.size}: the last ones are filled up with "
+        f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",
+    )
 
 
 RECIPE = ImagesRecipe()

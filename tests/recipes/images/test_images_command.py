@@ -20,15 +20,15 @@ from regard.cli import main, options
 from regard.data.cache_folder import cache_folder
 from regard.models.vit import ViTConfig
 from regard.recipes.base import get_recipe
-from regard.recipes.images import job
 from regard.recipes.images.augment import AugmentConfig
-from regard.recipes.images.defaults import KINDS, patch_of, swin, vit
-from regard.recipes.job import DataContext
-from regard.recipes.settings import apply_settings
+from regard.recipes.images.config import ImagesConfig
+from regard.recipes.images.defaults import MODELS, patch_of, swin, vit
+from regard.recipes.settings import settings_of_kind
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from regard.training.progress import Observer
+from tests.recipes.images.prepared import prepared
 
 SMALL = {
     "vit": {"model.dim": 16, "model.depth": 1, "model.heads": 2},
@@ -81,7 +81,7 @@ def trained(data, model="vit", out="run", steps=3, **options):
     ), heard
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(images, kind):
     run, heard = trained(images, kind)
     assert run.config.kind == kind and run.config.model["classes"] == 2 and run.config.model["size"] == 12
@@ -90,11 +90,11 @@ def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(images, kind
     pixels = (
         torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
     )
-    about = run.config.corpus
+    about = run.config.processor["fitted"]
     with torch.no_grad():
         shares = load_model(run)((pixels - about["mean"][0]) / about["deviation"][0]).softmax(-1)[0]
     assert answer.labels == pytest.approx(
-        {label: float(shares[i]) for i, label in enumerate(about["labels"])}, abs=1e-5
+        {label: float(shares[i]) for i, label in enumerate(run.config.labels)}, abs=1e-5
     )
 
 
@@ -103,7 +103,11 @@ def test_it_learns_and_the_command_line_says_so(images, capsys, everything):
     words += ["--train.steps", "40", "--train.batch", "8"]
     code = main.main(["train", "images", "--data", images, "--model", "vit", "--out", "mine", *words])
     out = capsys.readouterr().out
-    assert code == 0 and "note: left out: " in out and f"12 × 12 pixels in patches of {patch_of(12)}, " in out
+    assert (
+        code == 0
+        and "note: left out: " in out
+        and f"12 × 12 pixels, 2 classes, in patches of {patch_of(12)} pixels" in out
+    )
     assert out.splitlines()[-1] == "next: regard predict mine image.png"
     made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
     assert out.splitlines()[-3] == f"mine: {made}"
@@ -142,10 +146,8 @@ def test_digits_have_a_test_split_that_is_looked_at_once(monkeypatch):
     assert [event for event in run.metrics() if event["event"] == "test"] == [
         {"step": 2, "event": "test", **heard.test, "count": 359}
     ]
-    assert (
-        run.config.corpus["test"] == 359
-        and run.config.corpus["train"] + run.config.corpus["validation"] == 1438
-    )
+    counts = run.config.counts
+    assert counts["test"] == 359 and counts["train"] + counts["validation"] == 1438
 
 
 def test_stopped_and_resumed_equals_never_stopped(images):
@@ -190,10 +192,10 @@ def test_what_is_asked_for_stays_and_the_command_line_says_the_same(images):
 @pytest.mark.parametrize("columns", ["80", "100", "130", "240"])
 def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, capsys, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    assert main.main(["train", "images", "--help"]) == 0
+    assert main.main(["train", "images", "--help-all"]) == 0
     text = capsys.readouterr().out
     assert os.environ["COLUMNS"] == columns
-    known = options.options_of(KINDS["resnet9"])
+    known = options.options_of(settings_of_kind("resnet9", ImagesConfig))
     for name in known:
         hidden = name[2:] in (*get_recipe("images").data_derived, "data.path")
         assert len(re.findall(rf"^ *{re.escape(name)}[ ,]", text, re.MULTILINE)) == (not hidden), name
@@ -201,7 +203,7 @@ def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, ca
     assert "Tiny" not in text  # the recipe's model is smaller
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_help_speaks_of_the_defaults_of_the_recipe(capsys, kind):
     assert main.main(["train", "images", "--model", kind, "--help"]) == 0
     text = capsys.readouterr().out
@@ -269,13 +271,9 @@ def test_the_page_says_the_defaults(images):
 
 
 def test_rare_classes_may_count_more(images):
-    recipe = get_recipe("images")
-    options = {**SMALL["resnet9"], "data.balanced": True, "train.steps": 1}
-    settings = apply_settings(recipe.defaults(images), options)
-    found = recipe.prepare(settings, DataContext(cache=cache_folder()))
-    task = found.task
+    task = prepared(images, cache=cache_folder(), balanced=True).task
     assert task.weights is not None and task.weights.tolist() == pytest.approx([1.0, 1.0])
-    assert job.task_of(settings.data, found.info).weights is None
+    assert prepared(images, cache=cache_folder()).task.weights is None
 
 
 def test_a_run_brings_an_image_of_its_data_to_be_looked_at(images):

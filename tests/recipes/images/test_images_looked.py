@@ -18,7 +18,7 @@ from regard.api.predict import predict
 from regard.cli import answers, main
 from regard.look import encode_arrays, report
 from regard.recipes.images import draw
-from regard.recipes.images.defaults import KINDS
+from regard.recipes.images.defaults import MODELS
 from regard.recipes.images.model_input import ImageInput, MultiView
 from regard.recipes.images.multi_view import average_views
 from regard.recipes.prediction import Prediction
@@ -81,7 +81,7 @@ def test_what_is_no_path_is_refused_and_the_model_offered(given):
         predict(run_of(), given)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_every_kind_draws_where_it_looked(kind, capsys):
     code, out, err = predict_command(capsys, run_of(kind), "pictures/red/03.png", "--out", f"{kind}.png")
     assert (code, err) == (0, "") and out.splitlines()[1:] == ["where it looked:", f"  {kind}.png"]
@@ -258,7 +258,7 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
     grey, side = x.clone(), model.config.patch
     grey[..., :side, side : 2 * side] = 0
-    number = Run.open("vit-flip").config.corpus["labels"].index(label)
+    number = Run.open("vit-flip").config.labels.index(label)
     with torch.no_grad():
         lost = (model(x) - model(grey))[0, number]
     assert float(lines[0].overlays[1].map[0, 1]) == pytest.approx(float(lost), abs=1e-5)
@@ -303,7 +303,7 @@ def test_a_sheet_is_not_endless(capsys):
 
 def test_only_images_are_drawn(capsys):
     path = shutil.copytree(run_of(), "other-run")
-    Run.open(path).update(recipe="text")
+    Run.open(path).update(recipe="text", processor=None)
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
     assert code == 2 and re.search("--out.*csv.*looked.png.*other-run.*text", err)
 
@@ -334,11 +334,11 @@ def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):
     batch = next(iter(kept[0].source.validation()))
     crowd = open_target(name).reader.read("pictures/red/03.png").crowd()
     assert torch.equal((crowd.images * 255).round().byte(), batch["x"])
-    labels = Run.open(name).config.corpus["labels"]
+    labels = Run.open(name).config.labels
     assert [
         labels.index(label) for label in crowd.labels
     ] == batch.target.tolist() and crowd.what == "validation images"
-    torch.testing.assert_close(crowd.x, kept[0].task.scaled(batch["x"].float() / 255))
+    torch.testing.assert_close(crowd.x, kept[0].processor.scale(batch["x"].float() / 255))
 
 
 def test_data_that_has_changed_or_gone_is_no_crowd(home):
@@ -378,7 +378,7 @@ def test_the_page_gives_the_answer_of_predict(views, said):
     )
     x, model = open_target(name).reader.read("pictures/red/03.png").inputs["x"], generate.load(name)
     with torch.no_grad():
-        alone = float(model(x).softmax(-1)[0, Run.open(name).config.corpus["labels"].index(label)])
+        alone = float(model(x).softmax(-1)[0, Run.open(name).config.labels.index(label)])
     assert (abs(alone - share) < 1e-6) == (said is None)  # several views are seen to differ from one
 
 

@@ -71,7 +71,7 @@ def test_the_trial_decides_where_nobody_else_does(tmp_path, ways, option, flips,
     recipe = get_recipe("images")
     settings = apply_settings(recipe.defaults(tmp_path / "arrows.npz"), option)
     job = recipe.prepare(settings, DataContext(cache=tmp_path))
-    assert job.task.augment.flip is flips and job.info.auto_flip is tried
+    assert job.processor.changes.flip is flips and job.processor.fitted.auto_flip is tried
     notes = [note for note in job.notes if "a quick model" in note]
     assert len(notes) == (said is not None)
     if said is not None:

@@ -9,10 +9,9 @@ from sklearn.datasets import load_digits
 
 import regard
 from regard.api.look import write_report
-from regard.recipes.images.dataset import ImagesConfig, prepare
-from regard.recipes.images.labelled_images import find_images
-from regard.recipes.images.task import RegressImages, task_of
 from regard.training.progress import Observer
+from tests.recipes.images.prepared import prepared
+from tests.recipes.images.test_images_labelled_images import find
 
 OPTIONS = {
     "model.dim": 32,
@@ -55,8 +54,8 @@ def test_angles_train_resume_predict_and_evaluate(turned, tmp_path):
         regard.train("images", out=out, steps=40, observers=[Killer()], **how)
     run = regard.train("images", out=out, resume=True, observers=[], report=False)
     write_report(run, str(run.path))
-    corpus = run.config.corpus
-    assert corpus["labels"] == [] and corpus["counts"] == [] and corpus["numbers"]["name"] == "label"
+    target = run.config.processor["target"]
+    assert target["classes"] == [] and [each["name"] for each in target["numbers"]] == ["label"]
     found = regard.evaluate(run.path)
     assert found.measures["MAE"] < 20 and found.measures["R²"] > 0.6 and found.confusion is None
     told = [each.values["label"] for each in regard.predict(run.path, list(images[:60]))]
@@ -81,31 +80,32 @@ def test_a_table_of_paths_with_numbers(turned, tmp_path):
     with (tmp_path / "ages.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
 
-    def prepared(**options):
-        config = ImagesConfig(path=str(tmp_path / "ages.csv"), label="age", views="flip", **options)
-        return config, prepare(config, seed=0, cache=tmp_path)
+    def read(**options):
+        return prepared(str(tmp_path / "ages.csv"), cache=tmp_path, label="age", views="flip", **options)
 
-    config, found = prepared()
-    info = found.info
-    assert (info.train, info.validation, info.test, len(info.skipped)) == (16, 2, 5, 1)
-    assert "'age' holds 24" in found.labelled.notes[0] and "--data.asks classes" in found.labelled.notes[0]
-    (batch,) = found.batches(np.arange(23), 64)
-    ages = [info.numbers.restore(each) for each in batch.target.tolist()]
-    assert ages == pytest.approx([20 + 3 * i for i in range(1, 24)], rel=1e-5)  # the damaged one is left out
-    assert isinstance(task_of(config, info), RegressImages)
-    with pytest.raises(ValueError, match="no image of '23' to train on|one class|'20'"):
-        prepared(asks="classes")
+    job = read()
+    assert {name: job.counts[name] for name in ("train", "validation", "test")} == {
+        "train": 16,
+        "validation": 2,
+        "test": 5,
+    }
+    assert "'age' holds 24" in job.notes[0] and "--data.asks classes" in job.notes[0]
+    batch = job.source.take(np.arange(1, 24))  # the damaged one is left out
+    ages = [job.number.restore(each) for each in batch.target.tolist()]
+    assert ages == pytest.approx([20 + 3 * i for i in range(1, 24)], rel=1e-5)
+    with pytest.raises(ValueError, match="no image of '20' to train on"):
+        read(asks="classes")
     with pytest.raises(ValueError, match="balanced.*numbers"):
-        prepared(balanced=True)
+        read(balanced=True)
     (tmp_path / "ages.csv").write_text("file,age\n1.png,young\n2.png,4\n")
-    with pytest.raises(ValueError, match="ages.csv.*'young'.*number.*--data.asks classes"):
-        find_images(str(tmp_path / "ages.csv"), "file", "age", asks="numbers")
+    with pytest.raises(ValueError, match="line 2 of .*ages.csv.*'young'.*number.*--data.asks classes"):
+        read(asks="numbers")
 
 
 def test_bytes_and_folders_are_classes_unless_said(tmp_path):
     for age in range(20, 50, 2):
         (tmp_path / str(age)).mkdir()
         Image.new("L", (8, 8), age).save(tmp_path / str(age) / "a.png")
-    assert len(find_images(str(tmp_path)).labels) == 15 and find_images(str(tmp_path)).notes == ()
-    assert find_images(str(tmp_path), asks="numbers").numbers.tolist() == list(range(20, 50, 2))
-    assert find_images(None).labels == tuple("0123456789")
+    assert len(find(tmp_path).labels) == 15 and find(tmp_path).notes == ()
+    assert not prepared(str(tmp_path), cache=tmp_path, asks="numbers").labels
+    assert find(None).labels == tuple("0123456789")

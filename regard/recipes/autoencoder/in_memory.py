@@ -18,12 +18,6 @@ SAVED = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16")  # modes that a PNG ca
 CLEAR = ("PA", "La", "RGBa")  # others that are transparent
 
 
-def is_array_or_pil(given: Any) -> bool:
-    """Is it an image itself, of pillow's or an array, and not the path of one? (A tensor is what a model
-    takes.)"""
-    return isinstance(given, np.ndarray | pillow().Image)
-
-
 @contextmanager
 def temporary_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
     """Files of the images, in a folder that goes away at the end, and what each is called: image 1,
