@@ -298,6 +298,12 @@ def test_what_is_wrong_with_messages_is_said(echo, messages, words):
     assert words in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("wrong", [{"z" * 10**6: 1}, {"stream": True, "stream_options": {"z" * 10**6: 1}}])
+def test_a_name_as_long_as_the_body_is_not_sent_back(echo, wrong):
+    answer = check_answer(ask(echo[1], body=wrong), [400])
+    assert "zzz" in answer.json()["error"]["param"] and len(answer.body) < 2000
+
+
 def test_what_asks_for_nothing_may_be_there(echo):
     """Clients send fields with the values that they have anyway."""
     for name, values in NEUTRAL.items():
