@@ -577,6 +577,10 @@ def unpack_lines(path: PathLike, encoding: str = "utf-8-sig") -> Iterator[str]:
                     raise RegardError(
                         f"line {number} of {path} has more than {LONGEST:,} characters; give a table or a text"
                     )
+                if "\0" in line:
+                    raise RegardError(
+                        f"{path} is binary, not text: there is a NUL in line {number}; give a text"
+                    )
                 yield line
         except UnicodeDecodeError as error:
             raise RegardError(
