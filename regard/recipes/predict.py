@@ -45,7 +45,8 @@ def predict_examples(
 ) -> Iterator[Prediction]:
     """Predictions for examples that were read, in their order."""
     if processor.batches_of(examples) == "drawn":
-        yield _predict_large(problem, model, processor, examples).without_nan()
+        large = _predict_large(problem, model, processor, examples).without_nan()
+        yield replace(large, notes=(*large.notes, *examples.notes))
         return
     for first in range(0, len(examples), IN_ORDER):
         rows = range(first, min(first + IN_ORDER, len(examples)))
