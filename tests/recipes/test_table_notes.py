@@ -109,3 +109,17 @@ def test_clouds_tell_how_each_was_read(tmp_path, capsys):
         assert main(["predict", run, *files, "--data.decimal", "comma"]) == 0
         told = [line for line in capsys.readouterr().err.splitlines() if "decimal comma" in line]
         assert [line.split(": ")[1] for line in told] == files
+
+
+def test_embeddings_tell_how_their_table_was_read(tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join([*rows_of("text", tmp_path), ""]))
+    how = {"report": False, "observers": [], "steps": 1, "options": OPTIONS["text"]}
+    run = str(regard.train("text", data=str(table), out=tmp_path / "run", **how).path)
+    capsys.readouterr()
+    asked = ["predict", run, str(table), "--embeddings", str(tmp_path / "out.npz")]
+    for options in ([], ["--data.separator", ";", "--data.decimal", "comma"]):
+        assert main([*asked, *options]) == 0
+        assert capsys.readouterr().err.count("decimal comma") == 1
+    assert main([*asked, "--data.separatr", ";"]) == 2
+    assert "did you mean" in capsys.readouterr().err
