@@ -16,6 +16,7 @@ from regard.data import column_kinds, dialect, tables
 from regard.data.dialect import TableConfig
 from regard.recipes.base import recipe_of
 from regard.runs.run import Run
+from tests.recipes import tiny_data
 
 TOKENS = {"data.tokens": "words", "data.context": 8}
 SMALL = {"model.dim": 8, "model.heads": 1, "model.depth": 1, "data.validation": 0.25}
@@ -78,7 +79,20 @@ def test_predict_tells_once_how_the_table_was_read(read, capsys):
 
 
 def test_the_options_that_notes_name_are_those_of_every_kind(read):
-    run = Run.open(read.run)
+    check_options(read.run)
+    decided = ["predict", read.run, read.table, "--data.decimal", "comma", "--data.separator", ";"]
+    assert main(decided) == 0
+
+
+@pytest.mark.parametrize("make", [tiny_data.edges, tiny_data.meshes])
+def test_kinds_with_tables_beside_their_files_have_the_options_too(make, tmp_path):
+    tiny = make(tmp_path)
+    how = {"report": False, "observers": [], "steps": 1, "options": tiny.options}
+    check_options(regard.train(tiny.recipe, data=tiny.data, out=tmp_path / "run", **how).path)
+
+
+def check_options(path):
+    run = Run.open(path)
     named = re.findall(r"--data\.(\w+)", "".join(map(getsource, (dialect, column_kinds, tables))))
     own = {each.name for each in fields(TableConfig)}
     assert set(named) <= own
@@ -86,8 +100,6 @@ def test_the_options_that_notes_name_are_those_of_every_kind(read):
         value = VALUES.get(name, "none" if name == "quote" else "utf-8")
         found = read_differently(run, recipe_of(run), {f"data.{name}": value})
         assert found.config.data[name] is not None
-    decided = ["predict", read.run, read.table, "--data.decimal", "comma", "--data.separator", ";"]
-    assert main(decided) == 0
 
 
 def test_clouds_tell_how_each_was_read(tmp_path, capsys):
