@@ -49,7 +49,8 @@ def predict_examples(
 ) -> Iterator[Prediction]:
     """Predictions for examples that were read, in their order."""
     if processor.batches_of(examples) == "drawn":
-        yield _predict_large(problem, model, processor, examples).without_nan()
+        large = _predict_large(problem, model, processor, examples).without_nan()
+        yield replace(large, notes=(*large.notes, *examples.notes))
         return
     encode = partial(_try_encode, processor, examples)
     with ThreadPoolExecutor(cores()) as pool, prepacked(model):
