@@ -86,7 +86,7 @@ class Message:
 @config
 class StreamOptions:
     include_usage: bool = False
-    include_obfuscation: Any = None
+    include_obfuscation: bool | None = None
 
 
 @config
@@ -244,6 +244,10 @@ def _read_fields(cls: type[R], body: Any, name: str) -> R:
         said = f"{str(model)[:LONGEST_NAME]!r} is not here; use {name!r}"
         raise ApiError(said, option="model", code="model_not_found", status=404)
     for field, value in fields.items():
-        if HALF_CHARACTER.search(json.dumps(value, ensure_ascii=False)):
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except ValueError as error:
+            raise RegardError("has a number that is not finite", option=field) from error
+        if HALF_CHARACTER.search(text):
             raise RegardError("has half of a character (a lone surrogate)", option=field)
-    return from_json(cls, json.dumps(fields))
+    return from_json(cls, json.dumps(fields, allow_nan=False))
