@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -28,15 +28,26 @@ def read_differently(run: Run, recipe: Recipe, options: Mapping[str, Any] | None
         return run
     own = run.config.data or {}
     tables = [each.name for each in fields(TableConfig) if each.name in own]  # of kinds that read tables
-    known = tuple(f"data.{name}" for name in (*recipe.reading_options, *tables))
+    return run.reading(_read_options(options, (*recipe.reading_options, *tables), f"a run of {recipe.name}"))
+
+
+def table_config(run: Run, options: Mapping[str, Any] | None) -> TableConfig:
+    """How tables are read: as the run reads its own, but for the options of this command."""
+    names = [each.name for each in fields(TableConfig)]
+    own = {name: value for name, value in (run.config.data or {}).items() if name in names}
+    return from_dict(TableConfig, own | _read_options(options or {}, names, "this command"))
+
+
+def _read_options(options: Mapping[str, Any], names: Sequence[str], taker: str) -> dict[str, Any]:
+    """Settings by their names, which must be among these."""
+    known = tuple(f"data.{name}" for name in names)
     for key in options:
         if key not in known:
             given = ", ".join(f"--{name}" for name in known) or "none"
             raise RegardError(
-                f"there is no option --{key} here; {did_you_mean(key, known)}a run of {recipe.name} takes "
-                f"{given}"
+                f"there is no option --{key} here; {did_you_mean(key, known)}{taker} takes {given}"
             )
-    return run.reading({key.removeprefix("data."): _value(key, value) for key, value in options.items()})
+    return {key.removeprefix("data."): _value(key, value) for key, value in options.items()}
 
 
 def _value(key: str, value: Any) -> Any:

@@ -235,7 +235,7 @@ def generate(words: list[str]) -> int:
         raise RegardError(
             f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help"
         )
-    for piece in recipe.generate(run, chosen, lambda note: print(f"regard: {note}", file=sys.stderr)):
+    for piece in recipe.generate(run, chosen, _print_note):
         print(piece, end="", flush=True)
     return 0
 
@@ -280,7 +280,10 @@ def predict(words: list[str]) -> int:
 
         if chosen.out is not None:
             raise RegardError("--embeddings and --out are two questions; give one of them")
-        _, vectors = embed(words[0], words[1:], chosen.embeddings, column=data.get("data.text"))
+        column = data.pop("data.text", None)
+        _, vectors = embed(
+            words[0], words[1:], chosen.embeddings, column=column, options=data, note=_print_note
+        )
         print(f"{chosen.embeddings}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
         return 0
     from regard.api.predict import iter_predictions
@@ -292,6 +295,10 @@ def predict(words: list[str]) -> int:
         for prediction in iter_predictions(words[0], words[1:], out=chosen.out, options=data | own):
             printer.show(prediction)
     return printer.finish()
+
+
+def _print_note(note: str) -> None:
+    print(f"regard: {note}", file=sys.stderr)
 
 
 @command(

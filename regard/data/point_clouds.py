@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.class_folders import ClassFile, find_by_class
-from regard.data.dialect import TableConfig
+from regard.data.dialect import DEFAULTS, TableConfig
 from regard.data.meshes import read_unrepaired
 from regard.data.surface import Surface
 from regard.data.tables import read_table
@@ -18,13 +19,15 @@ from regard.errors import RegardError
 from regard.files import open_regular, read_array, read_arrays, readable_as
 
 SAMPLED = 1024  # points of the surface of a mesh, unless somebody wants more
+TOLD = 3  # files of many whose notes are told
 
 
 class Cloud(NamedTuple):
-    """A point cloud: points n d, and a label for each point if there are labels."""
+    """A point cloud: points n d, a label for each point if there are labels, and how its table was read."""
 
     points: Array
     labels: Array | None = None
+    notes: tuple[str, ...] = ()
 
 
 def find_clouds(folder: str) -> list[ClassFile]:
@@ -32,7 +35,21 @@ def find_clouds(folder: str) -> list[ClassFile]:
     return find_by_class(folder, READERS, "point clouds")
 
 
-def read_cloud(path: str, count: int | None, random: np.random.Generator, *, sampled: int = SAMPLED) -> Cloud:
+def join_notes(notes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What is told of many files: the notes of the first that have some."""
+    some = [each for each in notes if each]
+    more = f"{len(some) - TOLD:,} more files are told of when they are read alone"
+    return (*(note for each in some[:TOLD] for note in each), *((more,) if len(some) > TOLD else ()))
+
+
+def read_cloud(
+    path: str,
+    count: int | None,
+    random: np.random.Generator,
+    *,
+    sampled: int = SAMPLED,
+    config: TableConfig = DEFAULTS,
+) -> Cloud:
     """The points of one file, at most `count`, drawn by `random`; from a mesh exactly `count` (None: all of a file,
     `sampled` of the surface of a mesh)."""
     suffix = Path(path).suffix.lower()
@@ -40,7 +57,7 @@ def read_cloud(path: str, count: int | None, random: np.random.Generator, *, sam
         raise RegardError(f"{path} is not a point cloud; give one of {', '.join(READERS)}")
     try:
         with readable_as(path, "a point cloud"):
-            cloud = READERS[suffix](path, count or sampled, random)
+            cloud = READERS[suffix](path, count or sampled, random, config)
     except OSError as error:
         raise RegardError(f"{path} cannot be read: {error.strerror or error}") from error
     if not np.isfinite(cloud.points).all():
@@ -49,20 +66,20 @@ def read_cloud(path: str, count: int | None, random: np.random.Generator, *, sam
     if count is None or len(cloud.points) <= count:
         return cloud
     kept = np.sort(random.permutation(len(cloud.points))[:count])
-    return Cloud(cloud.points[kept], None if cloud.labels is None else cloud.labels[kept])
+    return Cloud(cloud.points[kept], None if cloud.labels is None else cloud.labels[kept], cloud.notes)
 
 
 # ── each kind of file
 
 
-def _npy(path: str, count: int, random: np.random.Generator) -> Cloud:
+def _npy(path: str, count: int, random: np.random.Generator, config: TableConfig) -> Cloud:
     with open_regular(path) as file:
         if file.read(2) == b"PK":
             raise RegardError(f"{path} holds several arrays; rename it to end in .npz")
     return Cloud(_points(read_array(path), path))
 
 
-def _npz(path: str, count: int, random: np.random.Generator) -> Cloud:
+def _npz(path: str, count: int, random: np.random.Generator, config: TableConfig) -> Cloud:
     """Arrays `points` n d and, for a label of each point, `labels` n. A single array may have any name."""
     with open_regular(path) as file:
         if file.read(6) == b"\x93NUMPY":
@@ -89,17 +106,19 @@ def _points(array: Array, path: str) -> Array:
     return (array if array.ndim == 2 else array[:, None]).astype(np.float64)
 
 
-def _csv(path: str, count: int, random: np.random.Generator) -> Cloud:
+def _csv(path: str, count: int, random: np.random.Generator, config: TableConfig) -> Cloud:
     """One point per line; a header with column names is optional."""
-    table = read_table(path, least=2)
-    if all(name.lstrip("+-").replace(".", "", 1).isdecimal() for name in table.names):
-        table = read_table(path, TableConfig(header=False), least=2)
+    table = read_table(path, config, least=2)
+    numbers = all(name.lstrip("+-").replace(".", "", 1).isdecimal() for name in table.names)
+    if numbers and config.header is None:
+        table = read_table(path, replace(config, header=False), least=2)
     if not len(table):
         raise RegardError(f"{path} has no points; give one in each line")
-    return Cloud(table.finite_numbers(table.names, "a point is numbers", "remove the lines"))
+    points = table.finite_numbers(table.names, "a point is numbers", "remove the lines")
+    return Cloud(points, notes=table.notes)
 
 
-def _mesh(path: str, count: int, random: np.random.Generator) -> Cloud:
+def _mesh(path: str, count: int, random: np.random.Generator, config: TableConfig) -> Cloud:
     """Points, sampled on the surface if there are faces. Without faces, a property `label` is their label."""
     mesh = read_unrepaired(path, "a point cloud")
     if not len(mesh.faces):
@@ -109,7 +128,7 @@ def _mesh(path: str, count: int, random: np.random.Generator) -> Cloud:
     return Cloud(Surface(mesh.points, mesh.faces).sample(count, random))
 
 
-READERS: dict[str, Callable[[str, int, np.random.Generator], Cloud]] = {
+READERS: dict[str, Callable[[str, int, np.random.Generator, TableConfig], Cloud]] = {
     ".npy": _npy,
     ".npz": _npz,
     ".csv": _csv,

@@ -163,7 +163,9 @@ class Table:
                 advices |= {f"{ways}; missing are {RECOGNISED}": None} if problem else {}
             problems += [f"column '{name}' {problem}"] * bool(problem)
         if problems:
-            said = "; ".join([*problems, *filter(None, advices)])
+            still = [name for name, column in zip(names, found.T, strict=True) if _is_constant(column)]
+            same = f"and {', '.join(still)} with the same number in all rows"
+            said = "; ".join([*problems, *([same] if still else []), *filter(None, advices)])
             raise RegardError(f"{self.path} has columns that are not all numbers: {said}")
         return found
 
@@ -312,6 +314,11 @@ def table_of(given: Any, config: TableConfig = DEFAULTS) -> Table | None:
             raise RegardError(f"the table has several columns called '{name}'; rename all but one")
     found = _look(_Source(IN_MEMORY, list(part[0].column_names), lambda: iter([part])), config)
     return found.table(*part)
+
+
+def _is_constant(column: Array) -> bool:
+    """Do several rows have the same number?"""
+    return len(column) > 1 and bool((column == column[0]).all())
 
 
 def is_empty(cell: Any) -> bool:
@@ -576,6 +583,10 @@ def unpack_lines(path: PathLike, encoding: str = "utf-8-sig") -> Iterator[str]:
                 if len(line) > LONGEST:
                     raise RegardError(
                         f"line {number} of {path} has more than {LONGEST:,} characters; give a table or a text"
+                    )
+                if "\0" in line:
+                    raise RegardError(
+                        f"{path} is binary, not text: there is a NUL in line {number}; give a text"
                     )
                 yield line
         except UnicodeDecodeError as error:

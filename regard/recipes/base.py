@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard import registry
 from regard.data.array import Array
+from regard.data.dialect import TableConfig
 from regard.data.progress import Note
 from regard.errors import RegardError
 from regard.generation.writer import Writer
@@ -253,8 +254,16 @@ class Recipe(ABC):
         """The prediction for each input, as soon as it is ready."""
         return self._problem_of_run(run).predict(run, inputs)
 
-    def embed(self, run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
-        """The name of each input, and a vector for each.   n d      column: of a table, where the inputs are"""
+    def embed(
+        self,
+        run: Run,
+        inputs: Sequence[str],
+        column: str | None,
+        tables: TableConfig,
+        note: Callable[[str], None],
+    ) -> tuple[list[str], Array]:
+        """The name of each input, and a vector for each.   n d      column: of a table, where the inputs are; tables:
+        how tables are read; note: is told how each was"""
         raise RegardError(f"{run.path} was trained on {self.name}, for which there are no embeddings")
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.data.cores import cores
 from regard.errors import RegardError
+from regard.nn.linear import prepacked
 from regard.recipes.example import Examples
 from regard.recipes.prediction import Prediction
 from regard.recipes.processor import Encoded, Processor
@@ -45,26 +49,41 @@ def predict_examples(
 ) -> Iterator[Prediction]:
     """Predictions for examples that were read, in their order."""
     if processor.batches_of(examples) == "drawn":
-        yield _predict_large(problem, model, processor, examples).without_nan()
+        large = _predict_large(problem, model, processor, examples).without_nan()
+        yield replace(large, notes=(*large.notes, *examples.notes))
         return
-    for first in range(0, len(examples), IN_ORDER):
-        rows = range(first, min(first + IN_ORDER, len(examples)))
-        found: dict[int, Prediction] = {}
-        encoded: dict[int, Encoded] = {}
-        for row in rows:
-            try:
-                if row in examples.errors:
-                    raise RegardError(examples.errors[row])
-                encoded[row] = processor.sample(processor.encode(examples[row]), None)
-            except (ValueError, OSError) as error:
-                found[row] = _failed(examples, row, error)
-        order = sorted(encoded, key=lambda row: processor.length_of(encoded[row]) or 0)
-        for start in range(0, len(order), AT_ONCE):
-            some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
-            found |= _predict_some(problem, model, processor, examples, some)
-        if rows.stop == len(examples) and examples.notes:
-            found[rows[-1]] = replace(found[rows[-1]], notes=(*found[rows[-1]].notes, *examples.notes))
-        yield from (found[row].without_nan() for row in rows)
+    encode = partial(_try_encode, processor, examples)
+    with ThreadPoolExecutor(cores()) as pool, prepacked(model):
+        # decoding files is work that threads share; numbers of a table are encoded sooner than handed to a thread
+        encode_all: Callable[..., Iterable[Encoded | Exception]] = (
+            map if processor.stacked is None else pool.map
+        )
+        for first in range(0, len(examples), IN_ORDER):
+            rows = range(first, min(first + IN_ORDER, len(examples)))
+            found: dict[int, Prediction] = {}
+            encoded: dict[int, Encoded] = {}
+            for row, made in zip(rows, encode_all(encode, rows), strict=True):
+                if isinstance(made, Exception):
+                    found[row] = _failed(examples, row, made)
+                else:
+                    encoded[row] = made
+            order = sorted(encoded, key=lambda row: processor.length_of(encoded[row]) or 0)
+            for start in range(0, len(order), AT_ONCE):
+                some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
+                found |= _predict_some(problem, model, processor, examples, some)
+            if rows.stop == len(examples) and examples.notes:
+                found[rows[-1]] = replace(found[rows[-1]], notes=(*found[rows[-1]].notes, *examples.notes))
+            yield from (found[row].without_nan() for row in rows)
+
+
+def _try_encode(processor: Processor[Any, Any], examples: Examples, row: int) -> Encoded | Exception:
+    """An example as arrays, or why it cannot be read."""
+    if row in examples.errors:
+        return RegardError(examples.errors[row])
+    try:
+        return processor.sample(processor.encode(examples[row]), None)
+    except (ValueError, OSError) as error:
+        return error
 
 
 def _predict_some(

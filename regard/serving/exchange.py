@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from regard.generation.request import Piece, Request, Token
 from regard.generation.scheduler import Scheduler
 from regard.generation.writer import Writer
-from regard.serving.api_error import error_json
 from regard.serving.request_fields import Asked
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 SEND_SECONDS = 60.0  # in which a reader has to take what was sent
 JSON, EVENTS = b"application/json", b"text/event-stream; charset=utf-8"
 DONE = b"data: [DONE]\n\n"
+TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 class Exchange:
@@ -134,6 +134,14 @@ async def _send_part(send: Send, body: bytes, more: bool = True) -> None:
 
 
 # ── the JSON of it
+
+
+def error_json(status: int, message: str, param: str | None = None, code: str | None = None) -> Any:
+    """An error in the form that clients of OpenAI's API read. The name of a field may be as long as the body."""
+    kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    if status == 401:
+        code = "invalid_api_key"
+    return {"error": {"message": message, "type": kind, "param": param and param[:100], "code": code}}
 
 
 class Replies:

@@ -12,10 +12,10 @@ import hmac
 import time
 from typing import Any
 
+from regard.errors import RegardError
 from regard.generation.scheduler import Busy, Scheduler
 from regard.generation.writer import Writer
-from regard.serving.api_error import ApiError, error_json
-from regard.serving.exchange import Exchange, to_bytes
+from regard.serving.exchange import Exchange, error_json, to_bytes
 from regard.serving.guard import (
     ASGIApp,
     HTTPException,
@@ -29,7 +29,7 @@ from regard.serving.guard import (
     read_json,
     run_in_threadpool,
 )
-from regard.serving.request_fields import Reader, read_chat, read_completion
+from regard.serving.request_fields import ApiError, Reader, read_chat, read_completion
 
 LARGEST = 4 * 2**20  # bytes of a request
 POLICY = "default-src 'none'"  # nothing here is a page
@@ -60,7 +60,9 @@ def make_text_app(writer: Writer, scheduler: Scheduler, name: str, key: str) -> 
             busy = error_json(429, str(error), code="rate_limit_exceeded")
             return answer(busy, 429, {"Retry-After": str(RETRY_SECONDS)})
         except ApiError as error:
-            return answer(error.to_json(), error.status)
+            return answer(error_json(error.status, str(error), error.option, error.code), error.status)
+        except RegardError as error:
+            return answer(error_json(400, str(error), error.option), 400)
         except (ValueError, RecursionError) as error:
             words = " ".join(str(error).split())[:200]
             raise HTTPException(400, f"the body is no JSON that can be read: {words}") from error

@@ -350,3 +350,14 @@ def test_what_is_written_is_read_again(tmp_path, suffix):
     np.testing.assert_array_equal(table.numbers(["n"])[:, 0], [1.5, np.nan, 1e-9] * 2)
     if suffix not in (".csv", ".tsv"):
         assert table.cells("l") == [[1], [], None] * 2
+
+
+def test_an_error_about_columns_names_constants_too(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c,d\n1,7,x,\n2,7,y,5\n3,7,z,5\n")
+    with pytest.raises(RegardError) as error:
+        read_table(path).finite_numbers(["a", "b", "c", "d"], "name the columns", "fill them in")
+    said = str(error.value)
+    assert all(
+        words in said for words in ("column 'c' has texts", "column 'd' has a missing cell", "and b with")
+    )

@@ -444,6 +444,7 @@ def test_without_words_of_several_pieces_there_is_no_switch(browser, tmp_path, w
     data = pages.page_of([seen], streams=[stream])
     with opened(browser, write_page(data, tmp_path / "none.html")) as shown:
         ready(shown)
+        shown.locator(".labels .label.row").first.wait_for()
         assert shown.locator(".units").count() == 0 and shown.locator(".labels .label.row").count() == 4
 
 

@@ -182,7 +182,7 @@ def test_no_gradient_comes_from_the_future(how):
         (grad,) = torch.autograd.grad(out[:, i].sin().sum(), seen[0], retain_graph=True)
         reached = grad.abs().amax((0, 2)) > 0
         # two blocks, three tokens back each
-        oldest = 0 if "window" not in how else max(0, i - 2 * (how["window"] - 1))
+        oldest = max(0, i - 2 * (how["attention"].width - 1)) if "attention" in how else 0
         assert reached.tolist() == [oldest <= j <= i for j in range(N)]
 
 
@@ -219,7 +219,15 @@ def test_compiles_in_one_graph(name):
             decoder,
             {"attention": WindowAttention(width=4), "bias": "alibi", "ngrams": 3, "embedding_norm": True},
         ),
-        (encoder, {"classes": 3, "pool": "class", "mlp": "swiglu", "window": 3}),
+        (
+            encoder,
+            {
+                "classes": 3,
+                "pool": "class",
+                "mlp": PlainMLP(activation="swiglu"),
+                "attention": WindowAttention(width=3),
+            },
+        ),
         *((decoder, ATTENTIONS[name]) for name in ("performer", "lsh", "entmax")),
         (encoder, ATTENTIONS["linformer"]),
     ],

@@ -142,7 +142,7 @@ def test_the_router_gets_a_gradient_even_with_one_expert_each():
     layer, x = make(chosen=1), torch.randn(1, 6, 16)
     layer(x).square().sum().backward()
     assert layer.route.router.weight.grad.any()
-    with pytest.raises(RegardError, match=r"gate=chosen.*chosen=1"):
+    with pytest.raises(RegardError, match=r"gate must be all where one expert is chosen"):
         make(chosen=1, gate="chosen")
 
 
@@ -193,7 +193,7 @@ def test_autocast_computes_products_in_half_and_scores_in_full():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"chosen": 9}, "chosen.*experts=8.*9"),
+        ({"chosen": 9}, "chosen.*experts, 8.*9"),
         ({"experts": 0}, "experts.*0"),
         ({"activation": "swish"}, "activation.*swiglu.*'swish'"),
         ({"gate": "top"}, "gate.*chosen, all.*'top'"),

@@ -54,7 +54,7 @@ def test_one_file_from_the_command(built, tmp_path, monkeypatch, capsys):
     [
         (["--out", "story.pdf"], ["story.pdf", ".html"]),
         (["--out", "a.html", "--port", "80"], ["--port", "--out"]),
-        (["--port", "70000"], ["70000", "65535"]),
+        (["--port", "70000"], ["70000", "65,535"]),
         (["--out", "nowhere/a.html"], ["nowhere/a.html", "folder"]),
         (["something"], ["something", "--help"]),
         (["--docs", "javascript:alert(1)"], ["javascript", "http"]),

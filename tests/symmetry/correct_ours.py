@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.attention.biases import ALiBi
 from regard.attention.masks import Causal
 from regard.attention.positions import Rotary
+from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.nn.attention import Attention
@@ -46,7 +47,7 @@ DECODES = f"{TOKENS} causality cache padding reordering"
     bias="buckets",
     placement="post",
 )
-@add(f"{DECODES} shift", name="decoder, window and runs", window=4, ngrams=3)
+@add(f"{DECODES} shift", name="decoder, window and runs", attention=WindowAttention(width=4), ngrams=3)
 @add(f"{DECODES} shift", name="decoder, no position", seldom=True, position="none")
 @add(DECODES, name="decoder, learned", position="learned", tied=True)
 @add(

@@ -131,7 +131,7 @@ def test_tables_are_summed_by_the_rows_that_changed(found):
 
 
 def test_what_cannot_be_shared_says_so(found):
-    assert "one graph" in found["one graph"]
+    assert "whole graph" in found["one graph"]
     assert "one process" in found["one graph"]
 
 

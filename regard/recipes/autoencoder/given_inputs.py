@@ -42,7 +42,8 @@ def given_inputs(inputs: Sequence[str], run: Run) -> Iterator[GivenInput]:
             if info.form == "rows":
                 yield from _rows(given, config, info)
             else:
-                yield GivenInput(read_one(given, config, info), Prediction(input=given))
+                tokens, notes = _read_cloud(given, config, info)
+                yield GivenInput(tokens, Prediction(input=given, notes=notes))
         except (ValueError, OSError) as error:
             yield GivenInput(None, Prediction(input=given, error=str(error)))
 
@@ -57,7 +58,8 @@ def _images(inputs: Sequence[str], config: InputsConfig, info: InputsInfo) -> It
             yield GivenInput(None, Prediction(input=given, error=str(error)))
             continue
         for i in range(len(found)):
-            asked = Prediction(input=found.names(i), source=found.source, row=found.row_of(i))
+            notes = found.notes if i == len(found) - 1 else ()
+            asked = Prediction(input=found.names(i), source=found.source, row=found.row_of(i), notes=notes)
             try:
                 if i in found.errors:
                     raise RegardError(found.errors[i])
@@ -71,9 +73,10 @@ def _rows(path: str, config: InputsConfig, info: InputsInfo) -> Iterator[GivenIn
         raise RegardError(f"{path} is no table; give rows of {', '.join(info.columns[:5])} in a .csv file")
     table = read_table(path, config)
     numbers = standardise(numbers_of(table, info.columns), info)
-    for (line, cells), row in zip(table.records(), numbers, strict=True):
+    for i, ((line, cells), row) in enumerate(zip(table.records(), numbers, strict=True)):
         named = {name: plain_cell(cell) for name, cell in cells.items()}
-        yield GivenInput(row, Prediction(input=f"line {line}", source=path, row=named))
+        notes = table.notes if i == len(table) - 1 else ()
+        yield GivenInput(row, Prediction(input=f"line {line}", source=path, row=named, notes=notes))
 
 
 def standardise(numbers: np.ndarray, info: InputsInfo) -> Tensor:
@@ -90,21 +93,29 @@ def restore(numbers: Tensor, info: InputsInfo) -> Tensor:
 
 def read_one(given: str | bytes, config: InputsConfig, info: InputsInfo) -> Tensor:
     """One input: an image or a point cloud by its file or its bytes, or the first row of a table.   shape"""
-    if isinstance(given, str) and not os.path.isfile(given):
-        raise RegardError(f"there is no file {given!r}; give the path of {ONE[info.form]}")
+    _check_file(given, info)
     if info.form == "images":
         channels, size, _ = info.shape
         return torch.from_numpy(read(given, size, channels, config.fit))
     if isinstance(given, bytes):
         raise RegardError(f"{info.form} are read from files")
     if info.form == "points":
-        cloud = read_points(given, info.shape[0]).astype(np.float32)
-        if cloud.shape[1] != info.shape[1]:
-            raise RegardError(
-                f"{given} has points of {cloud.shape[1]} numbers, the model reads {info.shape[1]}"
-            )
-        return torch.from_numpy(cloud)
+        return _read_cloud(given, config, info)[0]
     first = next(_rows(given, config, info), None)
     if first is None or first.tokens is None:
         raise RegardError(f"{given} has no rows; give one at least")
     return first.tokens
+
+
+def _read_cloud(path: str, config: InputsConfig, info: InputsInfo) -> tuple[Tensor, tuple[str, ...]]:
+    """The points of a file, and how its table was read.   n d"""
+    _check_file(path, info)
+    points, notes = read_points(path, info.shape[0], config=config)
+    if points.shape[1] != info.shape[1]:
+        raise RegardError(f"{path} has points of {points.shape[1]} numbers, the model reads {info.shape[1]}")
+    return torch.from_numpy(points.astype(np.float32)), notes
+
+
+def _check_file(given: str | bytes, info: InputsInfo) -> None:
+    if isinstance(given, str) and not os.path.isfile(given):
+        raise RegardError(f"there is no file {given!r}; give the path of {ONE[info.form]}")

@@ -126,6 +126,7 @@ def _reconstruct(
             input=asked.input,
             source=asked.source,
             row=asked.row,
+            notes=asked.notes,
             truth=None,
             values=values,
             code=tuple(codes[i].tolist()),

@@ -9,7 +9,8 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.batch import generator
-from regard.data.point_clouds import find_clouds, read_cloud
+from regard.data.dialect import DEFAULTS, TableConfig
+from regard.data.point_clouds import find_clouds, join_notes, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, complete_splits, note_missing
 from regard.data.targets import find_scale
@@ -143,9 +144,11 @@ def _all_binary(numbers: Array) -> bool:
 def _read_clouds(config: InputsConfig, seed: int, note: Note | None) -> Inputs:
     tell: Note = note or (lambda what, share: None)
     files = find_clouds(str(config.path))
-    clouds = []
+    clouds, notes = [], []
     for number, file in enumerate(files):
-        clouds.append(read_points(file.path, config.points, number))
+        points, said = read_points(file.path, config.points, number, config)
+        clouds.append(points)
+        notes.append(said)
         tell("reading point clouds", (number + 1) / len(files))
     widths = {cloud.shape[1] for cloud in clouds}
     if len(widths) > 1:
@@ -176,21 +179,24 @@ def _read_clouds(config: InputsConfig, seed: int, note: Note | None) -> Inputs:
         labels=labels,
         classes=classes,
         files=tuple(file.path for file in files),
+        notes=join_notes(notes),
     )
 
 
-def read_points(path: str, count: int, number: int = 0) -> Array:
+def read_points(
+    path: str, count: int, number: int = 0, config: TableConfig = DEFAULTS
+) -> tuple[Array, tuple[str, ...]]:
     """So many points of a file, around the origin, the farthest at distance 1; of a cloud that has fewer, some
-    come twice.   count d"""
+    come twice. And how its table was read.   count d"""
     random = generator(OF_POINTS, number)
-    points = read_cloud(path, count, random).points
+    points, _, notes = read_cloud(path, count, random, config=config)
     if not len(points):
         raise RegardError(f"{path} has no points")
     if len(points) < count:
         points = np.concatenate((points, points[random.integers(len(points), size=count - len(points))]))
     points = points - points.mean(0)
     far = float(np.linalg.norm(points, axis=-1).max())
-    return points / (far if far > 0 else 1.0)
+    return points / (far if far > 0 else 1.0), notes
 
 
 # ── other data

@@ -49,7 +49,8 @@ def predict(run: Run, inputs: Sequence[str], options: PredictOptions) -> Iterato
     def predict_file(path: str) -> list[Prediction]:
         file = read_file(run, path)
         if info.task == "fill":
-            return [_fill(model, file, each, info) for each in file.series]
+            found = [_fill(model, file, each, info) for each in file.series]
+            return [*found[:-1], replace(found[-1], notes=(*found[-1].notes, *file.notes))]
         return _forecast(model, file, info, options.horizon or info.horizon)
 
     return predict_each(inputs, predict_file)
@@ -93,7 +94,8 @@ def _forecast(model: SeriesModel, file: SeriesFile, info: SeriesInfo, horizon: i
     quantiles = model.config.quantiles
     for each, values in zip(file.series, _careful(model, file, horizon, info.context), strict=True):
         if isinstance(values, str):
-            found.append(Prediction(input=_whole(file, each), error=values))
+            found.append(Prediction(input=_whole(file, each), error=values, notes=notes))
+            notes = ()
             continue
         steps = each.times[-1] + 1 + np.arange(horizon)
         parts = tuple(
@@ -123,4 +125,4 @@ def _fill(model: SeriesModel, file: SeriesFile, series: Series, info: SeriesInfo
     parts = tuple(
         _numbers(file, series, k, series.times[i], values[i, :, k], model.config.quantiles) for i, k in cells
     )
-    return Prediction(input=_whole(file, series), source=file.path, each=parts, notes=file.notes)
+    return Prediction(input=_whole(file, series), source=file.path, each=parts)

@@ -95,7 +95,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
             raise RegardError(
                 f"the task {self.config.task} is synthetic, so no file holds its targets; leave --data out"
             )
-        return read_clouds(path, want, each=each)
+        return read_clouds(path, self.config, want, each=each)
 
     def _read_new(self, path: str, given: str) -> Examples:
         """Data to learn from, by what it is."""
@@ -107,7 +107,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
                 f"or a synthetic task: {', '.join(MADE)}"
             )
         if os.path.isdir(path):
-            found = read_clouds(path, "learn")
+            found = read_clouds(path, self.config, "learn")
             self._check_turn(found)
             return found
         if not is_table(path):
@@ -264,7 +264,10 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
             )
         if fitted.ball and not example.inputs.get("in_ball"):
             x = np.concatenate((fit_in_ball(x[:, :3]), x[:, 3:]), 1)
-        return {"x": ((x - np.array(fitted.centre)) / np.array(fitted.scale)).astype(np.float32)}
+        found: dict[str, Any] = {
+            "x": ((x - np.array(fitted.centre)) / np.array(fitted.scale)).astype(np.float32)
+        }
+        return found | {"notes": example.inputs["notes"]} if example.inputs.get("notes") else found
 
     def length_of(self, encoded: Encoded) -> int:
         return min(len(encoded["x"]), self.fitted.size)
@@ -279,7 +282,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
             return encoded
         draw = generator(0) if random is None else random
         kept = np.sort(draw.permutation(np.arange(len(x)))[: self.fitted.size])
-        return {"x": x[kept], "kept": kept}
+        return {**encoded, "x": x[kept], "kept": kept}
 
     def collate(self, rows: Sequence[Encoded], random: np.random.Generator | None = None) -> Batch:
         sets = [row["x"] for row in rows]
@@ -318,7 +321,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         if self.fitted.form == "clouds" and name is None and self.config.path is not None:
             path = os.path.expanduser(self.config.path)
             each = self.target.each is not None
-            return clouds_of(find_clouds(path)[:1], path, "judge", each=each)
+            return clouds_of(find_clouds(path)[:1], path, self.config, "judge", each=each)
         return None
 
     def introduce(self, examples: Examples, i: int) -> str:

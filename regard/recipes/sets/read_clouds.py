@@ -10,7 +10,8 @@ import numpy as np
 
 from regard.data.batch import generator
 from regard.data.class_folders import ClassFile
-from regard.data.point_clouds import Cloud, find_clouds, read_cloud
+from regard.data.dialect import TableConfig
+from regard.data.point_clouds import Cloud, find_clouds, join_notes, read_cloud
 from regard.errors import RegardError
 from regard.recipes.example import Examples
 from regard.recipes.processor import Want
@@ -19,10 +20,10 @@ CLOUD_POINTS = 1024  # points of a point cloud in a batch, by default
 SAMPLED = 4096  # points that are taken of the surface of a mesh: always the same
 
 
-def read_clouds(path: str, want: Want, *, each: bool | None = None) -> Examples:
+def read_clouds(path: str, config: TableConfig, want: Want, *, each: bool | None = None) -> Examples:
     """All point clouds of a folder, or one. each: does the model predict a class for each point? None: not known yet"""
     if want != "use":
-        return clouds_of(find_clouds(path), path, want, each=each)
+        return clouds_of(find_clouds(path), path, config, want, each=each)
     if os.path.isdir(path):
         files = [file.path for file in find_clouds(path)]
     else:
@@ -31,7 +32,7 @@ def read_clouds(path: str, want: Want, *, each: bool | None = None) -> Examples:
     return Examples(
         what=path,
         count=len(files),
-        inputs=lambda i: {"x": _read(files[i]).points},
+        inputs=lambda i: _inputs_of(_read(files[i], config)),
         names=files.__getitem__,
         files=files.__getitem__,
         part="point",
@@ -39,9 +40,11 @@ def read_clouds(path: str, want: Want, *, each: bool | None = None) -> Examples:
     )
 
 
-def clouds_of(files: Sequence[ClassFile], folder: str, want: Want, *, each: bool | None) -> Examples:
+def clouds_of(
+    files: Sequence[ClassFile], folder: str, config: TableConfig, want: Want, *, each: bool | None
+) -> Examples:
     """Point clouds with what they are, or what each of their points is."""
-    clouds = [_read(file.path) for file in files]
+    clouds = [_read(file.path, config) for file in files]
     widths = [cloud.points.shape[1] for cloud in clouds]
     odd = next((i for i, width in enumerate(widths) if width != widths[0]), None)
     if odd is not None and want == "learn":
@@ -74,12 +77,17 @@ def clouds_of(files: Sequence[ClassFile], folder: str, want: Want, *, each: bool
         starts=starts,
         part="point",
         about={"form": "clouds", "sizes": np.array([len(cloud.points) for cloud in clouds])},
+        notes=join_notes([cloud.notes for cloud in clouds]),
     )
 
 
-def _read(path: str) -> Cloud:
+def _inputs_of(cloud: Cloud) -> dict[str, Any]:
+    return {"x": cloud.points, "notes": cloud.notes}
+
+
+def _read(path: str, config: TableConfig) -> Cloud:
     """All points of a file; of a mesh, points that are always the same."""
-    return read_cloud(path, None, generator(0), sampled=SAMPLED)
+    return read_cloud(path, None, generator(0), sampled=SAMPLED, config=config)
 
 
 def check_file(path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.batch import pad_rows
+from regard.data.dialect import TableConfig
 from regard.data.tables import is_table, open_table
 from regard.errors import RegardError
 from regard.nn.pool import MeanPool
@@ -23,7 +24,9 @@ from regard.runs.run import Run
 AT_ONCE = 32  # texts in one forward pass
 
 
-def embed(run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
+def embed(
+    run: Run, inputs: Sequence[str], column: str | None, tables: TableConfig, note: Callable[[str], None]
+) -> tuple[list[str], Array]:
     """The texts, and a vector for each: of a text file each line is a text, of a table each row.   n d"""
     model: Any = load_model(run)
     if not run.tokenizer_file.exists():
@@ -34,7 +37,7 @@ def embed(run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[l
         )
     tokenizer = tokenizers.load(run.verify("tokenizer.json"))
     own = str((run.config.data or {}).get("text", "text"))
-    texts = [text for given in inputs for text in _texts_of(given, column or own)]
+    texts = [text for given in inputs for text in _texts_of(given, column or own, tables, note)]
     return texts, embed_texts(model, tokenizer, texts)
 
 
@@ -64,10 +67,12 @@ def _pooled(model: Any, tokens: Tensor, real: Tensor | None) -> Tensor:
     return pooled
 
 
-def _texts_of(given: str, column: str) -> list[str]:
+def _texts_of(given: str, column: str, tables: TableConfig, note: Callable[[str], None]) -> list[str]:
     if is_given_file(given) and is_table(given):
-        table = open_table(given)
+        table = open_table(given, tables)
         table.place(column, "name the column of texts with --data.text")
+        for said in table.notes:
+            note(said)
         return [text or "" for part in table.batches() for text in part.texts(column)]
     text, kind = read_given_text(given)
     if kind == "text":

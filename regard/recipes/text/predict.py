@@ -107,9 +107,10 @@ class _Reader:
             cut += sum(each.ids is not None and len(each.ids) > self.data.context for each in some)
             done += len(some)
             found = self._answer(model, some)
-            if done == count and cut:
+            if done == count:
                 what = f"{path}: {cut:,} of {count:,} texts have more tokens than the {self.data.context:,}"
-                found[-1] = replace(found[-1], notes=(f"{what} that the model reads from the first on",))
+                said = (f"{what} that the model reads from the first on",) if cut else ()
+                found[-1] = replace(found[-1], notes=(*table.notes, *said))
             yield from found
 
     def _open(self, path: str) -> OpenTable:

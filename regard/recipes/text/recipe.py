@@ -13,6 +13,7 @@ from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.cache_folder import cache_folder
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
+from regard.data.dialect import TableConfig
 from regard.data.progress import Note
 from regard.errors import RegardError
 from regard.generation.generate import check_generates
@@ -227,8 +228,15 @@ class TextRecipe(Recipe):
         pool: Any = "mean" if body["head"] == "none" else body["pool"]
         return replace(settings, model=replace(settings.model, bag=False, pool=pool))
 
-    def embed(self, run: Run, inputs: Sequence[str], column: str | None = None) -> tuple[list[str], Array]:
-        return embed(run, inputs, column)
+    def embed(
+        self,
+        run: Run,
+        inputs: Sequence[str],
+        column: str | None,
+        tables: TableConfig,
+        note: Callable[[str], None],
+    ) -> tuple[list[str], Array]:
+        return embed(run, inputs, column, tables, note)
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         if self.options.memory is not None:

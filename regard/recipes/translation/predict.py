@@ -96,11 +96,11 @@ class _Translator:
             for place, each in enumerate(some):
                 yield replace(each.prediction, best=tuple(best.get(place, ())))
 
-    def _given(self, text: str, name: str, **known: Any) -> _Given:
+    def _given(self, text: str, name: str, notes: Sequence[str] = (), **known: Any) -> _Given:
         words = join_words(text)
-        notes = [describe_unknown(self.vocabulary.source, words), self._cut(words), self._bound(words)]
-        said = tuple(f"{name[:40]}: {note}" for note in notes if note)
-        return _Given(words, Translation(input=words, kind="text", notes=said, **known))
+        own = [describe_unknown(self.vocabulary.source, words), self._cut(words), self._bound(words)]
+        said = tuple(f"{name[:40]}: {note}" for note in own if note)
+        return _Given(words, Translation(input=words, kind="text", notes=(*said, *notes), **known))
 
     def _cut(self, text: str) -> str | None:
         limit = min((model.limit for model in self.models if model.limit is not None), default=None)
@@ -131,11 +131,13 @@ class _Translator:
             row = flatten_row(cells)
             if not number:
                 source = source_column(path, list(row), source, target)
+            notes = table.notes if number == table.count - 1 else ()
             text, truth = row.get(source), row.get(target)
             known: dict[str, Any] = {"source": path, "row": {str(k): plain_cell(v) for k, v in row.items()}}
             if not is_missing(truth):
                 known["truth"] = join_words(str(truth))
-            yield self._given("" if is_empty(text) else str(text), f"line {line:,} of {path}", **known)
+            words = "" if is_empty(text) else str(text)
+            yield self._given(words, f"line {line:,} of {path}", notes, **known)
 
 
 # ── a file with a line for each line

@@ -105,7 +105,7 @@ def make_store(
             WorldInfo(path=path, environment=name, spaces=spaces),
             (),
         )
-    found = read_episodes(find_files(os.path.expanduser(path)), sight=data.sight)
+    found = read_episodes(find_files(os.path.expanduser(path)), sight=data.sight, config=data)
     info = WorldInfo(
         path=path,
         environment=None,

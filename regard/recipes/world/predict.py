@@ -13,7 +13,7 @@ from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.world.codes import encode_episodes
 from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.read_episodes import find_files, read_episodes
-from regard.recipes.world.settings import WorldInfo
+from regard.recipes.world.settings import WorldDataConfig, WorldInfo
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -23,16 +23,17 @@ TOGETHER = 512  # steps of an episode that are read at once
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     """A prediction for each file, with a part for each step."""
     model, info = load_model(run), run.section(WorldInfo, "corpus")
+    config = run.section(WorldDataConfig, "data")
     assert isinstance(model, WorldModel)
 
     def predict_file(path: str) -> list[Prediction]:
-        return [_of_file(model, each, info) for each in find_files(path)]
+        return [_of_file(model, each, info, config) for each in find_files(path)]
 
     return predict_each(inputs, predict_file)
 
 
-def _of_file(model: WorldModel, path: str, info: WorldInfo) -> Prediction:
-    found = read_episodes([path], info.spaces)
+def _of_file(model: WorldModel, path: str, info: WorldInfo, config: WorldDataConfig) -> Prediction:
+    found = read_episodes([path], info.spaces, config=config)
     episodes = encode_episodes(model, found.episodes)
     parts: list[Prediction] = []
     missed: list[Any] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.dialect import DEFAULTS, TableConfig
 from regard.data.tables import SUFFIXES as TABLES
 from regard.data.tables import Table, read_table
 from regard.errors import RegardError
@@ -59,10 +60,15 @@ def find_files(path: str) -> list[str]:
     return [os.path.join(path, name) for name in names]
 
 
-def read_episodes(paths: Sequence[str], spaces: Spaces | None = None, sight: Sight | None = None) -> Recorded:
+def read_episodes(
+    paths: Sequence[str],
+    spaces: Spaces | None = None,
+    sight: Sight | None = None,
+    config: TableConfig = DEFAULTS,
+) -> Recorded:
     """All episodes of some files. spaces: those of a run, which they must fit; None: they follow from the data"""
     notes: list[str] = []  # how tables were read
-    arrays = [_read_arrays(path, notes) for path in paths]
+    arrays = [_read_arrays(path, config, notes) for path in paths]
     if spaces is None:
         spaces = _guess_spaces(arrays, paths, sight or Sight())
     parts = [_make_episodes(found, spaces, path) for found, path in zip(arrays, paths, strict=True)]
@@ -73,13 +79,13 @@ def read_episodes(paths: Sequence[str], spaces: Spaces | None = None, sight: Sig
 # ── files
 
 
-def _read_arrays(path: str, notes: list[str]) -> dict[str, Array]:
+def _read_arrays(path: str, config: TableConfig, notes: list[str]) -> dict[str, Array]:
     """The parts of a file by our names, checked one by one."""
     lowered = path.lower()
     if lowered.endswith(".npz"):
         found = _by_our_names(read_arrays(path))
     elif lowered.endswith(TABLES):
-        found = _by_our_names(_read_columns(path, notes))
+        found = _by_our_names(_read_columns(path, config, notes))
     else:
         raise RegardError(f"episodes are files that end in {', '.join(SUFFIXES)}, got {path}")
     for name in ("observations", "actions", "rewards"):
@@ -108,9 +114,9 @@ def _by_our_names(found: Mapping[str, Array]) -> dict[str, Array]:
     return chosen
 
 
-def _read_columns(path: str, notes: list[str]) -> dict[str, Array]:
+def _read_columns(path: str, config: TableConfig, notes: list[str]) -> dict[str, Array]:
     """The columns of a table; observation_0, observation_1, ... become one array, and so do lists in cells."""
-    table = read_table(path)
+    table = read_table(path, config)
     notes += table.notes
     columns: dict[str, list[str]] = {}
     for name in table.names:

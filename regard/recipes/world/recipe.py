@@ -110,8 +110,8 @@ class WorldRecipe(Recipe):
         """The mean return in the real environment, and errors of predictions; of other episodes only these."""
         model, store, config, learned = self._open(run)
         if data is not None:
-            found = encode_episodes(model, read_episodes(find_files(data), store.spaces).episodes)
-            store = EpisodeStore(store.spaces, 0.0, found)
+            found = read_episodes(find_files(data), store.spaces, config=config)
+            store = EpisodeStore(store.spaces, 0.0, encode_episodes(model, found.episodes))
             return evaluate_recorded(model, store, data, self.options)
         check_trusted(config.environment, self.options.environment)
         return evaluate_world(model, store, config, self.options, learned=learned)
@@ -130,7 +130,7 @@ class WorldRecipe(Recipe):
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
         settings = read_settings(self.settings_class(run.config), run)
-        found = read_episodes(find_files(data), run.section(WorldInfo, "corpus").spaces)
+        found = read_episodes(find_files(data), run.section(WorldInfo, "corpus").spaces, config=settings.data)
         model = self.load(run)
         assert isinstance(model, WorldModel)
         store = EpisodeStore(found.spaces, 0.0, encode_episodes(model, found.episodes))

@@ -60,7 +60,8 @@ class EpisodeReader(Reader):
         if given is None:
             return self.example()
         with at_path(given) as path:
-            found = read_episodes(find_files(str(path)), self.info.spaces)
+            config = self.run.section(WorldDataConfig, "data")
+            found = read_episodes(find_files(str(path)), self.info.spaces, config=config)
         episodes = encode_episodes(self.model, found.episodes)
         count = len(episodes.starts)
         before = f"{Path(given).name}, " if isinstance(given, str) else ""
@@ -94,7 +95,7 @@ class EpisodeReader(Reader):
 
     def _open_store(self, data: WorldDataConfig) -> EpisodeStore:
         if self.info.environment is None:
-            found = read_episodes(find_files(str(data.path)), self.info.spaces)
+            found = read_episodes(find_files(str(data.path)), self.info.spaces, config=data)
             episodes = encode_episodes(self.model, found.episodes)
             return EpisodeStore(self.info.spaces, data.validation, episodes)
         store = EpisodeStore(self.info.spaces, data.validation)

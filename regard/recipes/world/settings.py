@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from regard.config import Amount, Length, Natural, Rare, Share, Size, Weight, config
+from regard.data.dialect import TableConfig
 from regard.errors import RegardError
 from regard.recipes.world.draw_states import check_drawn
 from regard.recipes.world.environments import PREFIX, environment_of
@@ -20,7 +21,7 @@ Few = Annotated[int, Field(ge=1, le=256)]
 
 
 @config
-class WorldDataConfig:
+class WorldDataConfig(TableConfig):
     """Where episodes come from."""
 
     # gymnasium:NAME, or recorded episodes: a file (.npz, .parquet, .csv, .jsonl) or a folder of them
