@@ -851,7 +851,7 @@ def _check_cells(path: str, about: Any) -> None:
 
 def _open_excel(path: str) -> _Source:
     try:
-        import fastexcel  # type: ignore[import-not-found]
+        import fastexcel
     except ImportError as error:
         raise RegardError(
             f"{path} is an Excel file, and fastexcel, which reads it, is not installed; use pip install fastexcel, or save it "
