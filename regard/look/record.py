@@ -206,7 +206,7 @@ class Recorder:
             else:
                 kept = None
             said = None if implied is None else f"implied weights: {implied}"
-            values = source.v
+            values, source.errors = source.v, proof.errors
             if kept is None:
                 source = slim(source)
                 source.hold(self.shelf)

@@ -109,6 +109,30 @@ def test_what_is_no_sum_of_these_weights_is_not_proved(layer):
         entry.weights  # noqa: B018
 
 
+class Attributed(geometric.MessagePassing):
+    """Keeps the library's softmax as an attribute."""
+
+    def __init__(self):
+        super().__init__(aggr="add", node_dim=0)
+        self.scores, self.normalise = nn.Linear(2 * WIDTH, 1), sys.modules["torch_geometric.utils"].softmax
+
+    def forward(self, x, index):
+        return self.propagate(index, x=x)
+
+    def message(self, x_i, x_j, index):
+        return self.normalise(self.scores(torch.cat((x_i, x_j), -1)), index) * x_j
+
+
+def test_a_softmax_that_is_an_attribute_of_the_layer_is_heard():
+    x, index = graph()
+    layer = Attributed()
+    own = layer.normalise
+    with record(layer) as seen:
+        layer(x, index)
+    (entry,) = seen
+    assert entry.proved and layer.normalise is own
+
+
 def test_layers_without_attention_are_silent():
     x, index = graph()
     model = geometric.GCN(WIDTH, 16, 2, 4)

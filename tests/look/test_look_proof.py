@@ -1,17 +1,24 @@
 """The proof of each head and row: what is wrong in one of them is found beside large values of others, and values that
 cannot tell weights apart prove nothing."""
 
+import itertools
 import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
 
+from regard.attention.additive_attention import mix
+from regard.attention.attend import attend
+from regard.attention.biases import Buckets
+from regard.attention.masks import Dense
 from regard.look.record import record
+from regard.look.recording import fused
 from regard.look.recording.fused import Fused
-from regard.look.recording.proof import TOLERANCE, group_alike
-from regard.look.recording.weighted_sum import RecordedWeights, Source
+from regard.look.recording.proof import group_alike
+from regard.look.recording.weighted_sum import TOLERANCE, RecordedWeights, Source
 
 B, H, N, C = 2, 4, 6, 8
 
@@ -290,3 +297,114 @@ def test_an_encoder_with_padding():
         model(x, src_key_padding_mask=padded)
     assert [entry.proved for entry in seen] == [True, True]
     assert seen[0].weights[1, :, :, 3:].abs().max() == 0
+
+
+# ── a proof holds when it is read: what weights depend on is overwritten after the call
+
+
+class Tables(nn.Module):
+    """Attention that reads a mask, or a table, which is no copy of its own."""
+
+    def __init__(self, kind, dtype):
+        super().__init__()
+        draw = torch.Generator().manual_seed(1)
+        self.kind, self.float = kind, torch.randn(N, N, generator=draw).to(dtype)
+        self.bool = torch.rand(N, N, generator=draw) > 0.4
+        self.bool |= torch.eye(N, dtype=torch.bool)
+        self.cached = torch.zeros(2, B, H, N, C, dtype=dtype)
+        self.buckets = Buckets(H).to(dtype)
+        self.mha = nn.MultiheadAttention(H * C, H, batch_first=True, dtype=dtype)
+        nn.init.normal_(self.buckets.table, generator=draw)
+
+    def forward(self, q, k, v):
+        table = self.float
+        match self.kind:
+            case "sdpa float":
+                return F.scaled_dot_product_attention(q, k, v, attn_mask=table)
+            case "sdpa bool":
+                return F.scaled_dot_product_attention(q, k, v, attn_mask=self.bool)
+            case "sdpa expanded":
+                return F.scaled_dot_product_attention(q, k, v, attn_mask=table[0].expand(B, H, N, N))
+            case "sdpa cache":
+                self.cached[0], self.cached[1] = k, v
+                return F.scaled_dot_product_attention(q, self.cached[0], self.cached[1])
+            case "flex score":
+                return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + table[i, j])
+            case "multihead":
+                x = q.transpose(1, 2).flatten(2)
+                return self.mha(x, x, x, attn_mask=~self.bool, need_weights=False)[0]
+            case "written out":
+                return (q @ k.mT / C**0.5 + table).softmax(-1) @ v
+            case "attend mask":
+                return attend(q, k, v, mask=Dense(self.bool))
+            case "attend bias":
+                return attend(q, k, v, bias=self.buckets)
+            case "mix":
+                return mix(q @ k.mT, v, mask=Dense(self.bool))
+
+    def damage(self):
+        for x in (self.float, self.cached, *self.parameters()):
+            x.zero_()
+        self.bool.fill_(True)
+
+
+KINDS = (
+    *("sdpa float", "sdpa bool", "sdpa expanded", "sdpa cache", "flex score", "multihead"),
+    *("written out", "attend mask", "attend bias", "mix"),
+)
+
+
+MODES = (torch.enable_grad, torch.no_grad, torch.inference_mode)
+DTYPES = (torch.float32, torch.float64, torch.bfloat16)
+# FlexAttention has no backward and no float64 on processors
+CASES = [
+    case
+    for case in itertools.product(KINDS, MODES, DTYPES)
+    if not case[0].startswith("flex") or (case[1] is not torch.enable_grad and case[2] is not torch.float64)
+]
+
+
+@pytest.mark.parametrize("kind, mode, dtype", CASES)
+@pytest.mark.parametrize("copied", [fused.COPIED, 0], ids=["copied", "kept"])
+def test_weights_are_those_that_ran_or_an_error_after_what_they_depend_on_was_overwritten(
+    kind, mode, dtype, copied, monkeypatch
+):
+    monkeypatch.setattr(fused, "COPIED", copied)
+    with mode():
+        model = Tables(kind, dtype)
+        inputs = random_inputs(dtype)
+        with record(model) as seen:
+            model(*inputs)
+        (entry,) = seen
+        assert entry.proved
+        true = entry.weights.clone()
+        with torch.no_grad():
+            model.damage()
+            for x in inputs:
+                x.zero_()
+        for read in (lambda: entry.weights, lambda: entry.summary):
+            try:
+                read()
+            except ValueError as error:
+                assert "changed in place since the recording" in str(error)
+            else:
+                assert torch.equal(entry.weights, true)
+        if copied and kind.startswith(
+            ("sdpa", "multihead", "written")
+        ):  # nothing is lost where a copy is small
+            assert torch.equal(entry.weights, true)
+
+
+def test_a_proof_is_not_read_from_numbers_that_only_the_model_has():
+    """The check can fail: without it, the same damage gives another map."""
+    model = Tables("attend mask", torch.float32)
+    with torch.no_grad(), record(model) as seen:
+        model(*random_inputs())
+    (entry,) = seen
+    true = entry.weights.clone()
+    with torch.no_grad():
+        model.damage()
+    with pytest.raises(ValueError, match="changed in place"):
+        entry.get_weights()
+    entry.source.errors = None
+    assert not torch.allclose(entry.weights, true, atol=0.01)

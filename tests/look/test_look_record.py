@@ -529,7 +529,7 @@ def test_what_was_recorded_cannot_be_changed_later():
         model(torch.randint(17, (2, 12)))
         for parameter in model.parameters():
             parameter.mul_(2)
-    with pytest.raises(ValueError, match="the bias was changed in place since the recording"):
+    with pytest.raises(ValueError, match="bias.* was changed in place since the recording"):
         seen[0].weights  # noqa: B018
 
 

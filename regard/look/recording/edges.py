@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.look.recording.calls import copy_detached
-from regard.look.recording.proof import Proof, part_of, relative_errors, smallest_step
+from regard.look.recording.proof import Proof, part_of, smallest_step
 from regard.look.recording.provenance import EdgeSoftmax, Node, Product, Provenance, WeightedValues
-from regard.look.recording.weighted_sum import close_to_one, quiet, wide
+from regard.look.recording.weighted_sum import close_to_one, quiet, relative_errors, wide
 
 Add = Callable[..., None]
 # each is given the result, an axis, an index and what is summed
@@ -92,7 +92,8 @@ def record_edges(model: nn.Module, provenance: Provenance, add_edges: Add) -> It
         yield
         return
     listeners = [Messages(layer, provenance, add_edges) for layer in layers]
-    with _replaced_softmax(library.softmax, provenance):
+    owners = [*sys.modules.values(), *model.modules()]
+    with _replaced_softmax(library.softmax, owners, provenance):
         try:
             for listener in listeners:
                 listener.start()
@@ -103,8 +104,10 @@ def record_edges(model: nn.Module, provenance: Provenance, add_edges: Add) -> It
 
 
 @contextmanager
-def _replaced_softmax(softmax: Callable[..., Tensor], provenance: Provenance) -> Iterator[None]:
-    """Wherever this function is known by a name, one that also tells what it gave."""
+def _replaced_softmax(
+    softmax: Callable[..., Tensor], owners: Sequence[Any], provenance: Provenance
+) -> Iterator[None]:
+    """Wherever one of these modules knows this function by a name, one that also tells what it gave."""
 
     @wraps(softmax)
     def noting_softmax(
@@ -115,9 +118,7 @@ def _replaced_softmax(softmax: Callable[..., Tensor], provenance: Provenance) ->
             provenance.begin(out, EdgeSoftmax(out.detach(), index.detach()))
         return out
 
-    holders = [
-        (vars(module), name) for module in list(sys.modules.values()) for name in _named(module, softmax)
-    ]
+    holders = [(vars(owner), name) for owner in owners for name in _named(owner, softmax)]
     try:
         for holder, name in holders:
             holder[name] = noting_softmax
@@ -127,9 +128,9 @@ def _replaced_softmax(softmax: Callable[..., Tensor], provenance: Provenance) ->
             holder[name] = softmax
 
 
-def _named(module: Any, function: Any) -> list[str]:
-    """The names by which a module knows a function."""
-    known = getattr(module, "__dict__", None)
+def _named(owner: Any, function: Any) -> list[str]:
+    """The names by which a module, of Python or of a network, knows a function."""
+    known = getattr(owner, "__dict__", None)
     if isinstance(known, dict):
         return [name for name, value in list(known.items()) if value is function]
     return []

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.kernels.reference import heads_of
-from regard.look.recording.calls import Calls
-from regard.look.recording.weighted_sum import RecordedWeights, Rows, Source, Unchanged, softmax, wide
+from regard.look.recording.calls import Calls, copy_detached
+from regard.look.recording.weighted_sum import COPIED, RecordedWeights, Rows, Source, softmax, wide
 
 # Beneath scaled_dot_product_attention, one for each device and way; the first is the processor's.
 FUSED = (
@@ -66,7 +66,6 @@ class Fused(Source):
         else:
             self.mask = mask.detach()
         self.heads: list[int] | None = None  # which of the mask's
-        self.same_mask = Unchanged(() if mask is None else [mask])
 
     def choose(self, heads: Sequence[int] | None, rows: Tensor | None) -> None:
         self.rows = rows
@@ -79,22 +78,22 @@ class Fused(Source):
         self.h, self.numbers, self.heads = len(chosen), tuple(chosen), chosen
 
     def hold(self, shelf: list[Tensor]) -> None:
-        """Most layers share a mask, but each is handed a copy; two are remembered, as local and global layers
+        """Most layers share a mask, but each is handed one of its own; two are remembered, as local and global layers
         alternate."""
         super().hold(shelf)
         if self.mask is None:
             return
+        expanded = self.mask.stride()
+        once = self.mask[tuple(slice(0, None if step else 1) for step in expanded)]
+        if once.numel() > COPIED:
+            return
         for other in shelf:
-            if (
-                other.shape == self.mask.shape
-                and other.dtype == self.mask.dtype
-                and torch.equal(other, self.mask)
-            ):
-                self.mask = other
+            if other.shape == once.shape and other.dtype == once.dtype and torch.equal(other, once):
                 break
         else:
-            shelf[:] = [*shelf[-1:], self.mask]
-        self.same_mask = Unchanged([self.mask])
+            other = copy_detached(once)
+            shelf[:] = [*shelf[-1:], other]
+        self.mask = other.expand(self.mask.shape)
 
     def mask_of(self, rows: Rows) -> Tensor:
         """b|1 h|1 r m"""
@@ -107,7 +106,6 @@ class Fused(Source):
 
     def all_weights(self, rows: Rows) -> Tensor:
         assert self.q is not None and self.k is not None
-        self.same_mask.check("the mask")
         scores = (wide(self.q[:, :, rows]) * self.scale) @ wide(heads_of(self.k, self.h)).mT
         if self.mask is not None:
             mask = self.mask_of(rows)

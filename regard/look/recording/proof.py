@@ -10,12 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.look.recording.weighted_sum import Source, quiet, wide
+from regard.look.recording.weighted_sum import Source, quiet, tolerance_of, wide
 
-# How far a channel of the sum may be from what was computed, relative to Σ_j |w_ij| |v_jc| of that channel and
-# row, which is what rounding is relative to. Fused kernels round the weights of half precision before they are
-# multiplied; in float32 a score of 100 is known to about 1e-5, and so are its weights.
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 # Values are alike if a tenth of a row's weight could move from one to the other within the tolerance.
 MOVED = 0.1
 # Nothing is proved where this part of a head's weight, or more, lies on one group of alike values.
@@ -43,29 +39,9 @@ class Proof:
         return float(self.errors.max())
 
 
-def tolerance_of(dtype: torch.dtype) -> float:
-    return TOLERANCE.get(dtype, TOLERANCE[torch.bfloat16])
-
-
 def smallest_step(dtype: torch.dtype) -> float:
     """How far apart two values must be, relative to their size, for a sum to tell one from the other."""
     return tolerance_of(dtype) / MOVED
-
-
-def relative_errors(mine: Tensor, theirs: Tensor, size: Tensor, dtype: torch.dtype) -> Tensor:
-    """|mine − theirs| / size, the largest of the last axis. NaN where both are NaN is agreement, NaN in one of
-    them is none at all. What the smallest numbers of a dtype cannot hold is no error."""
-    if not mine.numel():
-        return mine.new_zeros(mine.shape[:-1])
-    theirs = wide(theirs).to(mine.dtype)
-    errors = ((mine - theirs).abs() / size).amax(-1)
-    if errors.isfinite().all() and errors.max() <= tolerance_of(dtype):  # nearly always, and this is quick
-        return errors
-    same = (mine == theirs) | (mine.isnan() & theirs.isnan())
-    smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
-    apart = ((mine - theirs).abs() - smallest * (1 + size.nan_to_num())).clamp(min=0)
-    errors = (apart / size).masked_fill((apart == 0) | same, 0)
-    return errors.nan_to_num(nan=torch.inf).amax(-1)
 
 
 def group_alike(values: Tensor, dtype: torch.dtype) -> Tensor:
@@ -121,7 +97,6 @@ def part_of(inside: Tensor, whole: Tensor) -> Tensor:
 
 def prove(source: Source) -> Proof:
     """Of the heads and rows that are wanted. Where no values were heard, nothing is known."""
-    dtype = source.out.dtype
     with quiet(source.out):
         groups = source.group_values(group_alike)
         blind = bool(groups.any())
@@ -129,11 +104,7 @@ def prove(source: Source) -> Proof:
         whole = torch.zeros(source.b, source.h, device=source.out.device)
         inside = whole[..., None]
         for rows, weights in source.blocks():
-            mine, size = source.sums(weights, rows)
-            found = relative_errors(mine, source.out[:, :, rows], size, dtype)
-            if not size.isfinite().all():  # NaN, which any weights would give
-                found = found.masked_fill(~size.isfinite().any(-1) & weights.isfinite().all(-1), torch.nan)
-            errors.append(source.pick_heads(found).float())
+            errors.append(source.sum_errors(weights, rows))
             if blind:
                 inside = inside + source.weight_in_groups(groups, weights, rows)
                 whole = whole + weights.abs().sum((-2, -1))

@@ -20,7 +20,7 @@ from regard.attention.kernels.reference import Terms, attention_weights, heads_o
 from regard.attention.tap import Heard, Implied, Mixed
 from regard.look.recording.edges import EdgeSource
 from regard.look.recording.proof import Proof
-from regard.look.recording.weighted_sum import Rows, Source, Unchanged, quiet, wide
+from regard.look.recording.weighted_sum import Rows, Source, quiet, wide
 
 CODES = (
     attend.__code__,
@@ -49,14 +49,12 @@ class Tapped(Source):
         self.q, self.k, self.v, self.out = heard.q, heard.k, heard.v, heard.out
         self.terms = heard.terms
         (self.b, self.h, self.n, _), self.m = heard.q.shape, heard.k.shape[2]
-        self.bias = Unchanged(() if heard.terms.bias is None else heard.terms.bias.parameters())
 
     def part(self, rows: Rows) -> Terms:
         return self.terms.part(rows, slice(0, self.m))
 
     def all_weights(self, rows: Rows) -> Tensor:
         assert self.q is not None and self.k is not None
-        self.bias.check("the bias")
         return attention_weights(wide(self.q[:, :, rows]), wide(self.k), self.part(rows))
 
     def sums(self, weights: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,9 @@
 """Where weights come from: a few tensors from which any rows of them can be computed, and the sum they must
 give.
 
-`q`, `k`, `v` and `out` are copies, so that a cache written on or a gradient step cannot change what was
-recorded. What is too large to copy (a mask) is watched: if it was changed since, asking for the weights says
-so.
+`q`, `k`, `v`, `out` and small masks are copies, so that a cache written on or a gradient step cannot change what was
+recorded. Whatever else weights depend on (a large mask, a parameter of a bias, a table that a function of the user has)
+is not watched: each time weights are read they are summed with the values again, which must give what it gave.
 """
 
 from __future__ import annotations
@@ -25,28 +25,12 @@ from regard.look.recording.provenance import Ancestors, Index, Node, WeightedVal
 
 Rows = slice | Tensor
 MOST = 2**22  # weights in memory at once
+COPIED = 2**24  # elements of a mask that is copied; a larger one is kept as it is
 EACH_ROW = "bhnm,bhnme->bhne"  # every row has values of its own
-
-
-class Unchanged:
-    """Tensors that must still hold what they held."""
-
-    def __init__(self, tensors: Iterable[Tensor]) -> None:
-        self.tensors = list(tensors)
-        self.versions = [_version(x) for x in self.tensors]
-
-    def check(self, what: str) -> None:
-        if [_version(x) for x in self.tensors] != self.versions:
-            raise RegardError(
-                f"{what} was changed in place since the recording; read the weights before that, or keep a "
-                "copy"
-            )
-
-
-def _version(x: Tensor) -> int | None:
-    if x.is_inference():
-        return None
-    return x._version
+# How far a channel of the sum may be from what was computed, relative to Σ_j |w_ij| |v_jc| of that channel and
+# row, which is what rounding is relative to. Fused kernels round the weights of half precision before they are
+# multiplied; in float32 a score of 100 is known to about 1e-5, and so are its weights.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 
 
 class Source(ABC):
@@ -64,6 +48,9 @@ class Source(ABC):
     rows: Tensor | None = None  # and of the rows
     # where the wanted heads are among those computed; None: they are all of them
     among: tuple[int, ...] | None = None
+    errors: Tensor | None = (
+        None  # b h r: those of the proof, which must come again; None: the weights are a copy
+    )
 
     @abstractmethod
     def all_weights(self, rows: Rows) -> Tensor:
@@ -103,7 +90,31 @@ class Source(ABC):
                 rows: Rows = slice(0, self.n)
             else:
                 rows = self.rows.to(self.out.device)
-            return self.pick_heads(self.all_weights(rows))
+            weights = self.all_weights(rows)
+            self._check_unchanged(weights, rows, 0)
+            return self.pick_heads(weights)
+
+    def sum_errors(self, weights: Tensor, rows: Rows) -> Tensor:
+        """How far the sum of the values by these weights is from what was computed; NaN where any weights would give
+        that.   b h r m -> b h r"""
+        mine, size = self.sums(weights, rows)
+        found = relative_errors(mine, self.out[:, :, rows], size, self.out.dtype)
+        if not size.isfinite().all():
+            found = found.masked_fill(~size.isfinite().any(-1) & weights.isfinite().all(-1), torch.nan)
+        return self.pick_heads(found).float()
+
+    def _check_unchanged(self, weights: Tensor, rows: Rows, first: int) -> None:
+        """Raise unless the sums of these rows, from the wanted one of this number on, are as in the proof."""
+        if self.errors is None:
+            return
+        found = self.sum_errors(weights, rows)
+        before = self.errors[:, :, first : first + found.shape[2]]
+        near = (found - before).abs() <= tolerance_of(self.out.dtype)
+        if not (near | (found == before) | (found.isnan() & before.isnan())).all():
+            raise RegardError(
+                "what these weights depend on (a mask, a bias, a table) was changed in place since the recording; "
+                "read the weights before that, or record with keep='summary'"
+            )
 
     def pick_heads(self, x: Tensor) -> Tensor:
         """The heads that are wanted, of those there are.   b h ... -> b h' ..."""
@@ -118,8 +129,12 @@ class Source(ABC):
             found: Iterable[Rows] = (slice(at, min(at + step, self.n)) for at in range(0, self.n, step))
         else:
             found = self.rows.to(self.out.device).split(step) if len(self.rows) else ()
+        first = 0
         for rows in found:
-            yield rows, self.all_weights(rows)
+            weights = self.all_weights(rows)
+            self._check_unchanged(weights, rows, first)
+            first += weights.shape[2]
+            yield rows, weights
 
 
 def sum_in_groups(groups: Tensor, weights: Tensor) -> Tensor:
@@ -150,6 +165,26 @@ def wide(x: Tensor) -> Tensor:
     if x.dtype in (torch.float32, torch.float64):
         return x
     return x.float()
+
+
+def tolerance_of(dtype: torch.dtype) -> float:
+    return TOLERANCE.get(dtype, TOLERANCE[torch.bfloat16])
+
+
+def relative_errors(mine: Tensor, theirs: Tensor, size: Tensor, dtype: torch.dtype) -> Tensor:
+    """|mine − theirs| / size, the largest of the last axis. NaN where both are NaN is agreement, NaN in one of
+    them is none at all. What the smallest numbers of a dtype cannot hold is no error."""
+    if not mine.numel():
+        return mine.new_zeros(mine.shape[:-1])
+    theirs = wide(theirs).to(mine.dtype)
+    errors = ((mine - theirs).abs() / size).amax(-1)
+    if errors.isfinite().all() and errors.max() <= tolerance_of(dtype):  # nearly always, and this is quick
+        return errors
+    same = (mine == theirs) | (mine.isnan() & theirs.isnan())
+    smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    apart = ((mine - theirs).abs() - smallest * (1 + size.nan_to_num())).clamp(min=0)
+    errors = (apart / size).masked_fill((apart == 0) | same, 0)
+    return errors.nan_to_num(nan=torch.inf).amax(-1)
 
 
 def close_to_one(dtype: torch.dtype) -> float:
@@ -216,6 +251,7 @@ class RecordedWeights(Source):
 
     def hold(self, shelf: list[Tensor]) -> None:
         super().hold(shelf)
+        self.errors = None
         if self.rows is None:
             self.kept = copy_detached(self.kept)
         else:
