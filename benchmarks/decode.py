@@ -28,13 +28,13 @@ import gguf
 import torch
 
 import regard
-from regard.api.export import export_run
-from regard.api.generate import load_to_write
 from regard.generation.native.model import open_native
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.experts import PlainMLP
 from regard.pretrained.gguf_file import GGUFFile
 from regard.targets.imported import open_run
+from regard.verbs.export import export_run
+from regard.verbs.generate import load_to_write
 
 GPT2 = DecoderConfig(
     vocab=50257,

@@ -25,12 +25,12 @@ import torch.nn.functional as F
 from alternate import keep, table
 from torch import Tensor, nn
 
-from regard.api.train import train
 from regard.data.array import Array
 from regard.recipes.graphs.recipe import RECIPE
 from regard.recipes.job import DataContext, Job
 from regard.recipes.request import TrainRequest
 from regard.runs.best_checkpoint import rank
+from regard.verbs.train import train
 
 RESULTS = Path(__file__).parent / "results.md"
 LAYERS = {

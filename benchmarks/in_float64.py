@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.cli.main import main
 from regard.data.batch import Batch
 from regard.training.step import Stepper
+from regard.verbs.main import main
 
 as_it_comes: Callable[..., Batch] = Batch.to
 

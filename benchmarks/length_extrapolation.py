@@ -29,12 +29,12 @@ from alternate import keep, table
 from positions import KINDS as SHORT
 from positions import Stretch, loss
 
-from regard.api import train
 from regard.files import write_json
 from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, prepare
 from regard.training.tasks import NextToken
+from regard.verbs import train
 
 HERE = Path(__file__).parent
 TRAINED, LENGTHS = 256, (256, 512, 1024, 2048, 4096)

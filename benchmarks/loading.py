@@ -19,12 +19,12 @@ import torch
 from alternate import keep, table
 from PIL import Image
 
-from regard.api import train
 from regard.data.batch import Batch, Source
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.settings import apply_settings
 from regard.training.step import Stepper
+from regard.verbs import train
 
 PICTURES, SIDE, CLASSES = 3000, 200, 10
 STEPS, FIRST = 8, 2  # the first steps are not counted

@@ -77,7 +77,7 @@ def inputs_by_kind(n: int, tiny: bool) -> Iterator[tuple[str, tuple[Tensor, Tens
 def trained_inputs(n: int, tiny: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Of the last layer of a decoder with heads of 64 channels, for a text that it has not seen."""
     from regard import load, record
-    from regard.api import train
+    from regard.verbs import train
 
     folder = (TRIED if tiny else WORK) / "trained"
     options = {"model.dim": 256, "model.heads": 4, "model.depth": 2, "data.context": n, "train.batch": 2}

@@ -34,12 +34,12 @@ import torch.nn.functional as F
 from alternate import keep, table, take_turns
 from torch import Tensor
 
-from regard.api import train
 from regard.data import tokenizer as tokenizers
 from regard.data.text_files import decode_text
 from regard.files import write_json
 from regard.recipes.base import recipe_of
 from regard.runs.run import Run
+from regard.verbs import train
 
 HERE = Path(__file__).parent
 SEGMENT, BATCH = 128, 16

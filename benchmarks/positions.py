@@ -28,7 +28,6 @@ import torch.nn.functional as F
 from alternate import Work, keep, table, take_turns
 from torch import Tensor, nn
 
-from regard.api import train
 from regard.data.batch import IGNORE, Batch
 from regard.models.attentions import FullAttention, WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
@@ -37,6 +36,7 @@ from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, prepare
 from regard.training.config import TrainConfig
 from regard.training.step import Stepper
 from regard.training.tasks import MaskedToken, NextToken, Task
+from regard.verbs import train
 
 HERE = Path(__file__).parent
 TRAINED, LENGTHS = 64, (64, 128, 256, 512, 1024)

@@ -22,8 +22,8 @@ import torch
 
 import regard
 from regard import files
-from regard.api.embed import embed
 from regard.pretrained.gguf_tokenizer import read_tokenizer
+from regard.verbs.embed import embed
 
 KNOWN = (
     "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw "

@@ -29,7 +29,6 @@ import torch
 from alternate import keep, table
 from torch import Tensor, nn
 
-from regard.api import train
 from regard.data import tokenizer as tokenizers
 from regard.data.batch import Batch, pad_rows
 from regard.files import write_json
@@ -38,6 +37,7 @@ from regard.nn.pool import MeanPool
 from regard.recipes.base import recipe_of
 from regard.runs.run import Run
 from regard.training.tasks import Classify
+from regard.verbs import train
 
 HERE = Path(__file__).parent
 TASKS = {"permutation": "permutation LM (XLNet)", "masked": "masked LM", "next": "causal LM"}

@@ -24,7 +24,6 @@ import torch
 from alternate import keep, table
 from torch import Tensor, nn
 
-from regard.api import train
 from regard.data.batch import Batch, Source
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
@@ -39,6 +38,7 @@ from regard.symmetry.groups import Rotations
 from regard.symmetry.linear.symmetrize import Sampled
 from regard.training import loop
 from regard.training.progress import Observer
+from regard.verbs import train
 
 RESULTS = Path(__file__).parent / "results.md"
 TEST = 10_000  # added to a seed: sets that are neither learned from nor used to choose the best weights

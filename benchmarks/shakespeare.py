@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from alternate import keep, table
 
-from regard.api import train
 from regard.recipes.text.dataset import TextConfig, prepare
 from regard.training.progress import Observer
+from regard.verbs import train
 
 GOAL, STEPS = 1.88, 2000
 OURS = 45  # steps that the recipe is given; its schedule fits itself to them

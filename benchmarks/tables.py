@@ -53,7 +53,7 @@ def read(path: str) -> int:
 
 
 def predict(path: str, run: str) -> int:
-    from regard.api.predict import iter_predictions
+    from regard.verbs.predict import iter_predictions
 
     return sum(1 for _ in iter_predictions(run, path, out=f"{path}.answers.csv"))
 

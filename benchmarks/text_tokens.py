@@ -21,12 +21,12 @@ import numpy as np
 import tokenizers
 from alternate import table
 
-from regard.api.evaluate import evaluate
-from regard.api.train import train
 from regard.data.learn_tokenizer import TOKENIZERS, learn_from_pieces
 from regard.data.parallel_tokenize import encode
 from regard.data.text_files import Piece, find, pieces, read
 from regard.data.tokenizer import AT_ONCE, CHUNK, load
+from regard.verbs.evaluate import evaluate
+from regard.verbs.train import train
 
 PIECE = 2 << 20
 LEARNED = 10  # pieces that words and bpe are learned from

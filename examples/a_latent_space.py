@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import regard
-from regard.cli.main import main as command
+from regard.verbs.main import main as command
 
 OUT = Path("out/latent")
 

@@ -7,17 +7,17 @@ module.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.api.check import check
-    from regard.api.evaluate import evaluate
-    from regard.api.generate import generate
-    from regard.api.load import load
-    from regard.api.predict import predict
-    from regard.api.train import train
     from regard.attention.attend import attend
     from regard.attention.biases import ALiBi
     from regard.attention.masks import Causal, Padding, Window
     from regard.attention.positions import Rotary
     from regard.look.record import record
+    from regard.verbs.check import check
+    from regard.verbs.evaluate import evaluate
+    from regard.verbs.generate import generate
+    from regard.verbs.load import load
+    from regard.verbs.predict import predict
+    from regard.verbs.train import train
 
 __version__ = "0.1.0"
 
@@ -39,13 +39,13 @@ __all__ = [
 
 _HOME = {
     "attend": "regard.attention.attend",
-    "check": "regard.api.check",
-    "evaluate": "regard.api.evaluate",
-    "train": "regard.api.train",
-    "load": "regard.api.load",
+    "check": "regard.verbs.check",
+    "evaluate": "regard.verbs.evaluate",
+    "train": "regard.verbs.train",
+    "load": "regard.verbs.load",
     "record": "regard.look.record",
-    "generate": "regard.api.generate",
-    "predict": "regard.api.predict",
+    "generate": "regard.verbs.generate",
+    "predict": "regard.verbs.predict",
     "Causal": "regard.attention.masks",
     "Window": "regard.attention.masks",
     "Padding": "regard.attention.masks",

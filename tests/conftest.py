@@ -21,7 +21,7 @@ gc.set_threshold(50_000)
 @pytest.fixture
 def no_report(monkeypatch):
     """Runs of commands end as with report=False: curves, laws and report take ten times as long as a few small steps."""
-    from regard.api import train
+    from regard.verbs import train
 
     whole = train.finish_run
     monkeypatch.setattr(train, "finish_run", lambda *what, **how: whole(*what, **how | {"report": False}))

@@ -9,12 +9,12 @@ import sys
 from dataclasses import fields, is_dataclass
 
 import regard
-from regard.cli import command_options
-from regard.cli.main import COMMANDS
 from regard.errors import RegardError
 from regard.look.recording.entry import Entry, Seen
 from regard.runs.run import Run
 from regard.symmetry.report import Finding, Report
+from regard.verbs import command_options
+from regard.verbs.main import COMMANDS
 
 # what the functions of `regard` return and raise, with the members that are public
 RETURNED = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from regard import registry
-from regard.cli import main
+from regard.verbs import main
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ROOT / "tests" / "outside"
@@ -54,7 +54,7 @@ def run(capsys, *words):
 
 
 def test_it_is_listed_without_anything_else(capsys):
-    words = [sys.executable, "-c", "from regard.cli.main import main; import sys; main(['list', 'recipes']); "
+    words = [sys.executable, "-c", "from regard.verbs.main import main; import sys; main(['list', 'recipes']); "
              "print('torch' in sys.modules)"]  # fmt: skip
     told = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(OUTSIDE)])}
     done = subprocess.run(words, env=told, capture_output=True, text=True, check=True)

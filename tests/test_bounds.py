@@ -19,8 +19,6 @@ from pydantic.dataclasses import is_pydantic_dataclass
 import regard
 from regard import config as configs
 from regard import machine, registry
-from regard.cli import main, memory
-from regard.cli.options import read_settings
 from regard.errors import RegardError
 from regard.models.memory_estimate import TO_TRAIN, build_within_memory, check_fits, measure
 from regard.recipes.base import get_recipe
@@ -31,6 +29,8 @@ from regard.recipes.request import TrainRequest
 from regard.recipes.sets.processor import SetsFitted
 from regard.recipes.target import Target
 from regard.symmetry.output import main_tensor
+from regard.verbs import main, memory
+from regard.verbs.options import read_settings
 
 MODELS = tuple(registry.entries("models"))
 RECIPES = tuple(registry.entries("recipes"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard import registry
-from regard.cli import main
+from regard.verbs import main
 from tests.test_docs import blocks, broken_links, run
 from tests.test_layers import may_import
 

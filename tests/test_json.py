@@ -11,7 +11,6 @@ import torch
 
 import regard
 from regard import files
-from regard.cli import main
 from regard.data.batch import Batch
 from regard.recipes.evaluation import evaluate_split
 from regard.recipes.job import Split
@@ -19,6 +18,7 @@ from regard.recipes.prediction import Prediction
 from regard.runs.new_run import create_run
 from regard.training.progress import Lines
 from regard.training.tasks import Classify, keep_finite
+from regard.verbs import main
 
 ROOT = Path(files.__file__).parent
 # between processes of our own, or as a key: names, texts and whole numbers only

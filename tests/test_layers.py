@@ -35,10 +35,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "story": TO_TRAINING | {"look", "serving"},  # it knows the library and the page, and no kind of data
     "recipes": TO_RECIPES,  # the protocol: it knows no kind of data
     "targets": TO_RECIPES | {"recipes"},
-    "api": TO_RECIPES | {"recipes", "targets"},
-    "cli": TO_RECIPES | {"story", "recipes", "targets", "api", "regard"},
-    "__main__": {"cli"},
-    "__init__": {"attention", "look", "api"},  # for editors only: see test_lazy_names_only_at_the_top
+    "verbs": TO_RECIPES | {"story", "recipes", "targets", "regard"},
+    "__main__": {"verbs"},
+    "__init__": {"attention", "look", "verbs"},  # for editors only: see test_lazy_names_only_at_the_top
 }
 OF_ANOTHER_KIND = {"translation": "text", "autoencoder": "images", "world": "autoencoder", "series": "text"}
 
@@ -214,7 +213,7 @@ def plant(folder, files):
         [
             "__init__.py",
             "shapes.py",
-            "cli/commands.py",
+            "verbs/commands.py",
             "nn/block.py",
             "attention/masks.py",
             "recipes/text/reader.py",
@@ -265,7 +264,7 @@ def test_a_planted_import_the_wrong_way_is_caught(tmp_path, text):
             "from regard.recipes.text.reader import x",
             "targets may not import recipes.text",
         ),
-        ("api/train.py", "import regard.recipes.text", "api may not import recipes.text"),
+        ("verbs/train.py", "import regard.recipes.text", "verbs may not import recipes.text"),
         ("recipes/base.py", "from regard.recipes.text import reader", "recipes may not import recipes.text"),
         (
             "recipes/images/draw.py",
@@ -284,7 +283,10 @@ def test_other_planted_breaks(tmp_path, path, text, words):
     [
         ("nn/mlp.py", "from regard.attention.masks import Causal\nimport regard.shapes, regard.nn.block"),
         ("nn/mlp.py", "from .block import Block\nfrom ..attention import masks\nimport torch.nn, regarding"),
-        ("cli/main.py", "def f():\n    from regard import __version__\n    from regard.cli import commands"),
+        (
+            "verbs/main.py",
+            "def f():\n    from regard import __version__\n    from regard.verbs import commands",
+        ),
         (
             "attention/kernels/__init__.py",
             "import contextlib\ndef only(name):\n    from regard.attention import masks",

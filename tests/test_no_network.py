@@ -27,7 +27,7 @@ def refuse(event, arguments):
 sys.addaudithook(refuse)
 """
 SESSION = """
-from regard.cli.main import main
+from regard.verbs.main import main
 
 small = ["--model.dim", "16", "--model.heads", "2", "--model.depth", "1", "--data.context", "16"]
 assert main(["train", "text", "--data", "text.txt", "--out", "run", "--train.steps", "2", "--train.batch", "2", *small]) == 0

@@ -15,12 +15,12 @@ import torch
 from PIL import Image
 
 import regard
-from regard.api.train import prepare_job
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
 from regard.runs.run import Run
+from regard.verbs.train import prepare_job
 from tests.recipes import tiny_data
 from tests.recipes.tiny_data import COUNT, Tiny
 

@@ -31,11 +31,11 @@ def loaded_after(code):
     "code",
     [
         "import regard, regard.registry, regard.files, regard.shapes",
-        "from regard.cli.main import main; main(['--help'])",
-        "from regard.cli.main import main; main(['--version'])",
-        "from regard.cli.main import main; main(['list'])",
-        "from regard.cli.main import main; main(['list', 'masks'])",
-        "from regard.cli.main import main; main(['lsit'])",
+        "from regard.verbs.main import main; main(['--help'])",
+        "from regard.verbs.main import main; main(['--version'])",
+        "from regard.verbs.main import main; main(['list'])",
+        "from regard.verbs.main import main; main(['list', 'masks'])",
+        "from regard.verbs.main import main; main(['lsit'])",
     ],
 )
 def test_nothing_heavy_is_imported(code):

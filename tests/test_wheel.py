@@ -35,7 +35,9 @@ def test_its_metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         info = f"regard-{regard.__version__}.dist-info"
         metadata = archive.read(f"{info}/METADATA").decode()
-        assert b"[console_scripts]\nregard = regard.cli.main:main" in archive.read(f"{info}/entry_points.txt")
+        assert b"[console_scripts]\nregard = regard.verbs.main:main" in archive.read(
+            f"{info}/entry_points.txt"
+        )
         assert b"Apache License" in archive.read(f"{info}/licenses/LICENSE")
     lines = metadata.splitlines()
     assert f"Version: {regard.__version__}" in lines
@@ -61,7 +63,7 @@ def test_its_metadata(wheel):
 def test_it_works_away_from_the_repository(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
-    code = "import regard; print(regard.__file__); from regard.cli.main import main; main(['--version']); main(['list'])"
+    code = "import regard; print(regard.__file__); from regard.verbs.main import main; main(['--version']); main(['list'])"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from regard.api.generate import generate, load_to_write, samples
-from regard.api.train import train
-from regard.cli.main import main
 from regard.errors import RegardError
 from regard.generation.generate import generate as write_text
 from regard.generation.generate import generate_texts
@@ -24,6 +21,9 @@ from regard.nn.quantise import Quantised
 from regard.pretrained.gguf import read_gguf
 from regard.pretrained.gguf_quantised import read_quantised
 from regard.recipes.text import fast_weights
+from regard.verbs.generate import generate, load_to_write, samples
+from regard.verbs.main import main
+from regard.verbs.train import train
 from tests.generation.native_cases import CASES, RUNS_HERE, draw_ids, make_decoder, share_cache
 from tests.generation.test_generate import Letters, Uncached
 from tests.pretrained.test_gguf import CASES as THEIRS

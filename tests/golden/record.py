@@ -25,11 +25,11 @@ import numpy as np
 import torch
 from PIL import Image
 
-from regard.api.look import open_session
 from regard.attention.kernels.precision import CPU_MULTIPLIES
-from regard.cli.main import main
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
+from regard.verbs.look import open_session
+from regard.verbs.main import main
 from tests.golden.cases import CASES, Case
 
 FOUND = Path(__file__).parent / "found"

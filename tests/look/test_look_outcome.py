@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import regard
-from regard.api import finish, look, train
-from regard.api.look import open_session
 from regard.errors import RegardError
 from regard.look.views.outcome import outcome
 from regard.runs.number_format import say_percent
 from regard.runs.report_examples import FILE, first_example
 from regard.runs.run import Run
+from regard.verbs import finish, look, train
+from regard.verbs.look import open_session
 
 TINY = {"model.dim": 16, "model.depth": 1, "model.heads": 2, "train.batch": 8, "train.evaluate_every": 5}
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from regard import registry
-from regard.api import train
-from regard.api.check import check
 from regard.models.registry_name import registered_name
 from regard.models.vit import ViT, ViTConfig
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.targets.open import open_target
+from regard.verbs import train
+from regard.verbs.check import check
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from regard.cli.main import main
 from regard.data.chat_template import PLAIN, ChatTemplate
 from regard.data.tokenizer import load
 from regard.pretrained.gguf_template import read_gguf_template
 from regard.recipes.text.chats import encode_chat, split_chat
 from regard.targets.imported import import_weights, open_run
+from regard.verbs.main import main
 from tests.pretrained.theirs import save_random
 
 pytest.importorskip("transformers")

@@ -9,13 +9,6 @@ import pytest
 import torch
 
 from regard import files
-from regard.api.evaluate import evaluate
-from regard.api.export import export_run
-from regard.api.generate import generate
-from regard.api.load import load
-from regard.api.predict import predict
-from regard.api.train import train
-from regard.cli.main import main
 from regard.errors import RegardError
 from regard.models.attentions import WindowAttention
 from regard.models.decoder import DecoderConfig
@@ -25,6 +18,13 @@ from regard.models.vit import ViTConfig
 from regard.pretrained.export import find_family
 from regard.runs.run import Run
 from regard.targets.imported import import_weights, open_run
+from regard.verbs.evaluate import evaluate
+from regard.verbs.export import export_run
+from regard.verbs.generate import generate
+from regard.verbs.load import load
+from regard.verbs.main import main
+from regard.verbs.predict import predict
+from regard.verbs.train import train
 from tests.pretrained.theirs import save_random
 
 transformers = pytest.importorskip("transformers")

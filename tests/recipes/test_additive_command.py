@@ -11,8 +11,8 @@ import torch
 from sklearn.datasets import load_diabetes
 
 import regard
-from regard.cli.main import main
 from regard.runs.load import load_model
+from regard.verbs.main import main
 
 
 def page_view(run, name):

@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api.train import prepare_job
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
 from regard.recipes.text.dataset import TextConfig, encode_corpus
+from regard.verbs.train import prepare_job
 from tests.recipes.graphs.prepared import Read as read
 from tests.recipes.tiny_data import COUNT, KINDS
 

@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 
 import regard
-from regard.api.reading import read_differently
-from regard.cli.main import main
 from regard.data import column_kinds, dialect, tables
 from regard.data.dialect import TableConfig
 from regard.recipes.base import recipe_of
 from regard.runs.run import Run
+from regard.verbs.main import main
+from regard.verbs.reading import read_differently
 from tests.recipes import tiny_data
 
 TOKENS = {"data.tokens": "words", "data.context": 8}

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import regard
-from regard.cli.main import main
 from regard.data.class_names import read_names
 from regard.data.tables import is_empty, is_missing, open_table, place_of
 from regard.recipes.answers import write_answers
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
+from regard.verbs.main import main
 
 TEXT = {"model.dim": 16, "model.depth": 1, "model.heads": 2, "data.context": 8, "data.tokens": "words"}
 STEPS = {"observers": [], "report": False, "steps": 1}

@@ -9,9 +9,9 @@ import torch
 
 import regard
 from regard import files
-from regard.api.verify import verify
 from regard.runs.run import Run
 from regard.training.checkpoint import Checkpoints
+from regard.verbs.verify import verify
 from tests.damage import WAYS, each_way, flipped, some_bits
 
 PUBLISHED = ["model.safetensors", "config.json", "tokenizer.json", "manifest.json", "environment.json"]

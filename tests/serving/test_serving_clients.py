@@ -16,7 +16,6 @@ import openai
 import pytest
 import torch
 
-from regard.cli.main import main
 from regard.data.characters import Bytes
 from regard.data.chat_template import PLAIN
 from regard.generation.generate import generate_texts
@@ -27,6 +26,7 @@ from regard.generation.writer import Writer
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.serving.guard import listen
 from regard.serving.openai import make_text_server
+from regard.verbs.main import main
 from tests.serving.asking import Echo
 
 KEY = "a-key-for-clients"
@@ -297,7 +297,7 @@ def test_a_weak_key_is_refused(run_folder, capsys, monkeypatch):
 
 
 def test_serving_that_ends_before_it_begins_is_one_line(capsys, monkeypatch):
-    monkeypatch.setattr("regard.api.serve.serve", lambda target, **how: None)
+    monkeypatch.setattr("regard.verbs.serve.serve", lambda target, **how: None)
     assert main(["serve", "tiny"]) == 2
     assert capsys.readouterr().err == "regard: serving tiny ended before it began\n"
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from regard.cli.main import main
 from regard.serving.guard import listen
 from regard.story import page, server
+from regard.verbs.main import main
 from tests.look.asked import TOKEN, ask, check_answer
 
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api.check import check_target
-from regard.api.look import open_session
 from regard.look.encode_arrays import unpack_array
 from regard.look.page import write
 from regard.look.record import record
 from regard.recipes.images.views.words import words_over_image
 from regard.targets.open import open_target
+from regard.verbs.check import check_target
+from regard.verbs.look import open_session
 from tests.look.browser import eventually, opened, plain, readout, three
 
 transformers = pytest.importorskip("transformers")

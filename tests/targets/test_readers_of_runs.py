@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from regard.api.look import open_session
 from regard.look.reader import GONE
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.graph_net import GraphNetConfig
@@ -22,6 +21,7 @@ from regard.recipes.settings import settings_of_kind
 from regard.runs.new_run import create_run
 from regard.targets.open import open_target
 from regard.training.config import TrainConfig
+from regard.verbs.look import open_session
 
 RECIPES = {
     SetTransformerConfig: settings_of_kind("settransformer", SetsConfig),

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1_200  # characters of a sample
-CONFUSION_FILE = "confusion.json"  # written by api/finish.py: {"split", "labels", "counts": true × predicted}
+CONFUSION_FILE = (
+    "confusion.json"  # written by verbs/finish.py: {"split", "labels", "counts": true × predicted}
+)
 
 
 class OutcomeView(View):

@@ -10,11 +10,6 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api.evaluate import evaluate
-from regard.api.load import load
-from regard.api.predict import predict
-from regard.api.train import train
-from regard.cli.main import main
 from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.recipes.autoencoder.evaluation import CodeEvaluation, evaluate_codes
@@ -23,6 +18,11 @@ from regard.recipes.job import Split
 from regard.runs.run import Run
 from regard.training.loop import NotANumber
 from regard.training.progress import Observer
+from regard.verbs.evaluate import evaluate
+from regard.verbs.load import load
+from regard.verbs.main import main
+from regard.verbs.predict import predict
+from regard.verbs.train import train
 
 
 class Killed(BaseException):

@@ -11,7 +11,6 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api.train import train
 from regard.look import encode_arrays, page, server
 from regard.recipes.autoencoder.dataset import InputsInfo
 from regard.recipes.autoencoder.views.exhibit import POINTS, exhibit
@@ -21,6 +20,7 @@ from regard.recipes.autoencoder.views.plane import find_plane
 from regard.recipes.autoencoder.views.reconstructions import EACH, choose_places
 from regard.recipes.autoencoder.views.still import PAIRS
 from regard.targets.open import open_target
+from regard.verbs.train import train
 from tests.look.asked import TOKEN, check_answer, post
 from tests.recipes.autoencoder.latent_pages import (
     COLUMNS,

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from regard.api import train
-from regard.api.evaluate import evaluate
-from regard.api.predict import predict
-from regard.cli.main import main
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.neighbours import write_mapped
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
+from regard.verbs import train
+from regard.verbs.evaluate import evaluate
+from regard.verbs.main import main
+from regard.verbs.predict import predict
 
 N = 60
 

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from regard.api import train
-from regard.cli import options
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.config import GraphsConfig
 from regard.recipes.graphs.traits import (
@@ -16,6 +14,7 @@ from regard.recipes.graphs.traits import (
 )
 from regard.recipes.request import TrainRequest
 from regard.training.progress import Observer
+from regard.verbs import options, train
 
 N, CLASSES = 300, 3
 RECIPE = get_recipe("graphs")

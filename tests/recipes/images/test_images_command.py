@@ -13,10 +13,6 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api import train
-from regard.api.check import check
-from regard.api.predict import predict
-from regard.cli import main, options
 from regard.data.cache_folder import cache_folder
 from regard.models.vit import ViTConfig
 from regard.recipes.base import get_recipe
@@ -28,6 +24,9 @@ from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from regard.training.progress import Observer
+from regard.verbs import main, options, train
+from regard.verbs.check import check
+from regard.verbs.predict import predict
 from tests.recipes.images.prepared import prepared
 
 SMALL = {

@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 import regard
-from regard.api import train
-from regard.api.predict import predict
 from regard.runs.run import Run
 from regard.targets.open import open_target
+from regard.verbs import train
+from regard.verbs.predict import predict
 
 
 @pytest.fixture

@@ -12,10 +12,6 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api import generate, train
-from regard.api.look import look
-from regard.api.predict import predict
-from regard.cli import answers, main
 from regard.look import encode_arrays, report
 from regard.recipes.images import draw
 from regard.recipes.images.defaults import MODELS
@@ -25,6 +21,9 @@ from regard.recipes.prediction import Prediction
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.targets.open import open_target
+from regard.verbs import answers, generate, main, train
+from regard.verbs.look import look
+from regard.verbs.predict import predict
 from tests.look.scenes import gather
 from tests.recipes.images.test_images_command import SMALL
 

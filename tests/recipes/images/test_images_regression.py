@@ -8,8 +8,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import regard
-from regard.api.look import write_report
 from regard.training.progress import Observer
+from regard.verbs.look import write_report
 from tests.recipes.images.prepared import prepared
 from tests.recipes.images.test_images_labelled_images import find
 

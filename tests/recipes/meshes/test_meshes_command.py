@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import regard
-from regard.api import train
 from regard.data.mesh_repair import Mesh
 from regard.recipes.base import get_recipe, recipe_of
 from regard.recipes.example import Example
@@ -22,6 +21,7 @@ from regard.recipes.meshes.view import mesh_data
 from regard.recipes.request import TrainRequest
 from regard.runs.load import load_model
 from regard.training.progress import Observer
+from regard.verbs import train
 
 SMALL = {"train.batch": 4, "train.evaluate_every": 1000, "model.hidden": 4, "model.depth": 2}
 QUIET = [Observer()]

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import regard
-from regard.cli.main import main
 from regard.errors import RegardError
 from regard.files import read_tensors
 from regard.look.session import Session
 from regard.recipes.base import get_recipe
 from regard.recipes.series.job import read_info
 from regard.training.progress import Observer
+from regard.verbs.main import main
 from tests.recipes.series.made import save_gestures, waves, write_long, write_months
 
 SMALL = {

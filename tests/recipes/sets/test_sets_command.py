@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from regard.api import train
-from regard.api.predict import predict
-from regard.cli import commands
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.sets import read_made as data
@@ -20,6 +17,8 @@ from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from regard.training.progress import Observer
+from regard.verbs import commands, train
+from regard.verbs.predict import predict
 
 SMALL = {"train.batch": 8, "train.evaluate_every": 1000, "model.hidden": 16}
 QUIET = [Observer()]

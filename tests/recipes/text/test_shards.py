@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import regard
-from regard.cli.main import main
 from regard.errors import RegardError
 from regard.recipes.text.dataset import TextConfig, encode_corpus, make_shards
 from regard.recipes.text.shards import ShardedIds, ShardOptions, open_shards
+from regard.verbs.main import main
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from regard.attention.masks import Documents
-from regard.cli.main import main
 from regard.data.batch import IGNORE, Batch
 from regard.data.characters import Bytes, Characters
 from regard.data.chat_template import PLAIN, ChatTemplate
@@ -28,6 +27,7 @@ from regard.recipes.text.chat_rows import looks_like_chats, read_chats
 from regard.recipes.text.chats import ChatConfig, ChatSource, encode_chat, prepare_chats, split_chat
 from regard.recipes.text.recipe import RECIPE
 from regard.training.tasks import NextToken, call
+from regard.verbs.main import main
 
 ASKED = [
     {"role": "system", "content": "Be short."},

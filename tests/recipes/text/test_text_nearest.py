@@ -7,8 +7,6 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from regard.api.embed import embed
-from regard.api.look import look, open_session
 from regard.data.characters import Bytes
 from regard.look import encode_arrays, server
 from regard.models.decoder import Decoder, DecoderConfig
@@ -17,6 +15,8 @@ from regard.recipes.text import run_reader
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.nearest_view import NEAREST
 from regard.runs.new_run import create_run
+from regard.verbs.embed import embed
+from regard.verbs.look import look, open_session
 from tests.look.asked import TOKEN, check_answer, post, running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 

@@ -7,11 +7,6 @@ import signal
 import pytest
 import torch
 
-from regard.api.generate import generate
-from regard.api.load import load
-from regard.api.predict import predict
-from regard.api.train import train
-from regard.cli.main import main
 from regard.errors import RegardError
 from regard.models.token_model import TokenModel
 from regard.recipes.base import get_recipe
@@ -19,6 +14,11 @@ from regard.recipes.text import job as jobs
 from regard.recipes.text.defaults import KINDS, settings_class_of
 from regard.runs.run import Run
 from regard.training.progress import Observer
+from regard.verbs.generate import generate
+from regard.verbs.load import load
+from regard.verbs.main import main
+from regard.verbs.predict import predict
+from regard.verbs.train import train
 
 TINY = {"model.dim": 16, "model.depth": 1, "data.context": 16, "train.batch": 4, "train.precision": "float32"}
 

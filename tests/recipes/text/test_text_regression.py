@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import regard
-from regard.api.look import write_report
-from regard.cli.main import main
 from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
 from regard.training.progress import Observer
+from regard.verbs.look import write_report
+from regard.verbs.main import main
 
 OPTIONS = {
     "data.label": "value",

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from regard.api import train
-from regard.api.evaluate import evaluate
-from regard.cli import main
 from regard.data.batch import IGNORE
 from regard.generation.generate import generate
 from regard.models.decoder import Decoder, DecoderConfig
@@ -25,6 +22,8 @@ from regard.targets.open import open_target
 from regard.training.progress import Observer
 from regard.training.stream_task import StreamedToken
 from regard.training.tasks import NextToken
+from regard.verbs import main, train
+from regard.verbs.evaluate import evaluate
 
 IDS = np.arange(1000, dtype=np.int64)  # each token is its place
 SENTENCES = "the cat sat on the mat. the dog ran to the cat. a bird sang to the dog. "

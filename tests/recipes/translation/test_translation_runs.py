@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import regard
-from regard.cli.main import main
 from regard.data.splits import SPLITS
 from regard.errors import RegardError
 from regard.generation.batch_readers import generate_targets
@@ -25,6 +24,7 @@ from regard.recipes.translation.search import most_tokens
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.training.progress import Observer
+from regard.verbs.main import main
 
 OPTIONS = {
     "model.dim": 32,
@@ -298,9 +298,9 @@ def test_looking_says_what_is_left_out(run):
 
 
 def test_a_page_and_the_laws_of_a_run(run, tmp_path):
-    page = regard.api.look.look(run.path, "abcde", out=tmp_path / "page.html")
+    page = regard.verbs.look.look(run.path, "abcde", out=tmp_path / "page.html")
     assert "cross" in Path(page).read_text()
-    from regard.api.check import check
+    from regard.verbs.check import check
 
     report = check(run.path, trials=1, laws=["padding", "neighbours", "causality", "cache"])
     assert report.ok and len(list(report)) >= 4

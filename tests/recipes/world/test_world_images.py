@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import regard
-from regard.cli.main import main
 from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
 from regard.look.encode_arrays import unpack_array
@@ -23,6 +22,7 @@ from regard.recipes.world.spaces import Spaces
 from regard.recipes.world.store import episodes_folder
 from regard.recipes.world.views.episode_images import pack_episode, pack_futures
 from regard.recipes.world.views.futures import as_taken, imagine_from
+from regard.verbs.main import main
 from tests.recipes.world.test_world_runs import OPTIONS, Killed, Killer, train
 
 IMAGES = OPTIONS | {

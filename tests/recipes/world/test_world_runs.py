@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import regard
-from regard.cli.main import main
 from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
 from regard.recipes.base import get_recipe
@@ -20,6 +19,7 @@ from regard.recipes.world.settings import WorldTrainConfig
 from regard.recipes.world.store import episodes_folder
 from regard.runs.run import Run
 from regard.training.progress import Observer
+from regard.verbs.main import main
 
 OPTIONS = {
     "data.real_steps": 120,

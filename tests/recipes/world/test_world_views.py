@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import regard
-from regard.api.look import open_session
 from regard.errors import RegardError
 from regard.look import scene as scenes
 from regard.look.encode_arrays import unpack_array
@@ -26,6 +25,7 @@ from regard.recipes.world.views.horizons import HorizonsView
 from regard.recipes.world.views.known_worlds import action_names, drawing_of, number_names
 from regard.recipes.world.views.moments import MomentsView, measure_hidden
 from regard.recipes.world.views.returns import returns
+from regard.verbs.look import open_session
 from tests.recipes.world.test_world_runs import OPTIONS, train
 from tests.recipes.world.worlds import input_of, made_episodes, small_world, spaces_of
 

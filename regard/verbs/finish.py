@@ -1,0 +1,151 @@
+"""The end of a run: the test split, the confusion matrix, the outcome, the curves, the laws, the report. The
+model is loaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from torch import nn
+
+from regard.look import plot
+from regard.look.redact_paths import without_folders
+from regard.look.views.outcome import CONFUSION_FILE
+from regard.recipes.base import Recipe
+from regard.recipes.evaluation import Evaluation, evaluate_finished
+from regard.recipes.job import Job, Split
+from regard.recipes.kept_examples import choose_examples
+from regard.runs.report_examples import FILE as OUTCOME
+from regard.runs.run import Run
+from regard.runs.run_group import Repeats
+from regard.symmetry.report import law_title
+from regard.targets.open import target_of_run
+from regard.training.progress import Observer, tell
+from regard.training.result import Result
+from regard.verbs.check import write_laws
+from regard.verbs.look import write_report
+from regard.verbs.outcome_line import outcome_line
+
+
+def finish_run(
+    run: Run, recipe: Recipe, job: Job, ended: Result, observers: Sequence[Observer], *, report: bool = True
+) -> None:
+    """Evaluate the published weights and write the reports. A stopped run may go on, so nobody looks at its
+    test split yet: its reports are made from the validation split."""
+    over = ended.reason != "stopped"
+    tests = job.test is not None and over
+    if over:
+        split = job.best_split
+    else:
+        split = job.validation_split
+    shows = report and job.labels is not None and split.count != 0
+    more = over and job.evaluate is not None and split.count != 0
+    if over and not tests:
+        _tell_outcome(run, job, ended, None, observers)
+    if report:
+        plot.curves(run)
+    if not run.model_file.exists():
+        return
+    if not (tests or report or more):
+        return
+    model = recipe.load(run)
+    if tests or shows or more:
+        found = evaluate_finished(model, job, split)
+        if tests:
+            _write_test(run, found, ended.step, observers)
+            _tell_outcome(run, job, ended, found, observers)
+        if found.details():
+            tell(observers, "concluded", found.details())
+        if shows:
+            _write_confusion(run, found)
+    if report:
+        tell(observers, "working", "measuring the laws and writing the report ...")
+        if job.draw is not None:
+            job.draw(run, model)
+        _write_outcome(run, recipe, job, model, split, ended)
+        with suppress(ValueError, OSError, ImportError, RuntimeError):
+            recipe.finish(run, job, model)
+        target = target_of_run(run.path, model=model)
+        write_laws(run, target)
+        write_report(run, target)
+
+
+def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Observer]) -> None:
+    """Store the measures on the test split."""
+    run.update(test=found.measures)
+    run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
+    tell(observers, "tested", found.measures, found.count)
+
+
+def _tell_outcome(
+    run: Run, job: Job, ended: Result, found: Evaluation | None, observers: Sequence[Observer]
+) -> None:
+    if (line := outcome_line(run, job, ended, found)) is not None:
+        tell(observers, "concluded", line)
+
+
+def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, split: Split, ended: Result) -> None:
+    """outcome.json: what the run was trained on, what to type next, and a few examples. A run is not lost over
+    it. split: where the examples are from"""
+    facts: dict[str, Any] = {
+        "data": recipe.describe(job),
+        "unit": split.unit,
+        "validation": job.validation if ended.stride == 1 else None,
+        "next": without_folders(recipe.next_command(run).replace(run.quoted, "{run}")),
+        "examples": None,
+    }
+    if (run.config.train or {}).get("examples", True):
+        with suppress(ValueError, OSError, ImportError, RuntimeError):
+            facts["examples"] = choose_examples(model, job, split)
+    run.write(OUTCOME, facts)
+
+
+def _write_confusion(run: Run, found: Evaluation) -> None:
+    """confusion.json and confusion.png of a classifier: its confusion matrix."""
+    if found.confusion is None or found.labels is None or not found.confusion.sum():
+        return
+    facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
+    run.write(CONFUSION_FILE, facts)
+    title = f"{run.path.name}, {found.split} split"
+    plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")
+
+
+# Files of a run that a user may want, in this order.
+FILES = (
+    "model.safetensors",
+    "report.html",
+    "curves.png",
+    "confusion.png",
+    "samples.png",
+    "reconstructions.png",
+    "latent.png",
+    "laws.json",
+    "samples",
+    "config.json",
+    "metrics.jsonl",
+)
+
+
+def files_in_a_line(run: Run | Repeats) -> str:
+    """runs/text: model.safetensors, report.html, ...: those that are there."""
+    if isinstance(run, Repeats):
+        page = "report.html, " if (run.path / "report.html").exists() else ""
+        return f"{run.path}: summary.json, {page}{run.names[0]}/ … {run.names[-1]}/"
+    there = [path for path in (run.path / name for name in FILES) if path.exists()]
+    # pictures that only one kind of data has
+    there += [path for path in sorted(run.path.glob("*.png")) if path not in there]
+    return f"{run.path}: {', '.join(path.name + '/' * path.is_dir() for path in there)}"
+
+
+def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
+    """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised is left out: nothing
+    follows from what is measured."""
+    found: dict[str, list[str]] = {}
+    for law in laws:
+        as_declared = law["declared"] == "broken" and law["measured"] == "broken"
+        if not as_declared and (law["declared"] != "not promised" or law["measured"] == "unknown"):
+            found.setdefault(str(law["measured"]), []).append(law_title(law["law"], law.get("by")))
+    hold = found.pop("holds", ["none"])
+    others = [f"{how}: {', '.join(each)}" for how, each in found.items()]
+    return "; ".join([f"laws that hold: {', '.join(hold)}", *others])

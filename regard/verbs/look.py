@@ -1,0 +1,101 @@
+"""What a model attends to: pages, stills, and sessions for several inputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from regard.errors import RegardError
+from regard.look import page, plot, report
+from regard.look.session import Session
+from regard.runs.run import Run
+from regard.targets.open import Target, open_target
+from regard.verbs.check import check_target
+
+
+def look(
+    target: str | os.PathLike[str],
+    given: str | None = None,
+    *,
+    answer: str | None = None,
+    out: str | os.PathLike[str],
+    laws: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Path:
+    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all
+    layers and heads.
+
+        look("runs/mine", "Once upon a time", out="page.html")
+        look("path/to/huggingface-vit", "cat.png", out="heads.svg")
+
+    given   a text, the path of a file (text, image, points, graph), or the name of a node or set; None: an
+            example
+    answer  what the decoder of an encoder-decoder has written; None: what it writes itself
+    laws    also measure the laws of a model that is not a run, which takes a while
+    tell    told what a reader should know of the model: that its weights are random
+    """
+    suffix = Path(out).suffix.lower()
+    if suffix not in (".html", *plot.SUFFIXES):
+        raise RegardError(f"--out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
+    session = open_session(target, given, answer=answer, laws=laws, tell=tell)
+    data = session.show({}) | {"live": None}
+    if suffix == ".html":
+        return page.write(data, out, session.files)
+    return plot.save(session.latest().still(str(data["title"])), out)
+
+
+def open_session(
+    target: str | os.PathLike[str] | Target,
+    given: str | None = None,
+    *,
+    answer: str | None = None,
+    laws: bool = False,
+    tsne: bool = True,
+    tell: Callable[[str], None] | None = None,
+) -> Session:
+    """A target with a default input, for looking at several inputs."""
+    if isinstance(target, Target):
+        opened = target
+    else:
+        opened = open_target(target)
+    if answer is not None and not opened.reader.takes_target:
+        raise RegardError(f"{opened.name} is not an encoder-decoder, so it takes no --target; leave it out")
+    if tell is not None:
+        for note in opened.notes:
+            tell(note)
+    if opened.run is not None:
+        found = read_laws(opened.run)
+    else:
+        found = None
+    if laws and opened.run is None:
+        found = check_target(opened).to_json()
+    return Session(
+        opened.model,
+        opened.reader,
+        opened.name,
+        given=given,
+        target=answer,
+        notes=opened.notes,
+        run=opened.run,
+        report=found,
+        tsne=tsne,
+    )
+
+
+def read_laws(run: Run) -> dict[str, Any] | None:
+    """What laws.json of a run says; None if it is not there."""
+    found = run.read("laws.json")
+    if found is None:
+        return None
+    return dict(found)
+
+
+def write_report(run: Run, target: Target) -> None:
+    """report.html of a finished run. A run is not lost over it: what went wrong is in its place."""
+    try:
+        session = open_session(target, tsne=False)
+        page.write(session.show({}) | {"live": None}, run.path / report.FILE, session.files)
+    except (ImportError, ValueError, OSError, RuntimeError) as error:
+        report.instead(run, " ".join(str(error).split()))

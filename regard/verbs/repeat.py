@@ -1,0 +1,269 @@
+"""The same training for several seeds, or for each fold of the data: runs in one folder, and what they give
+together.
+
+Each of them is a complete run. A stopped or killed training of several goes on with those that are not
+finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard import config as configs
+from regard.data.progress import Note
+from regard.data.splits import SplitConfig
+from regard.errors import RegardError
+from regard.look.report import write_repeats_page
+from regard.recipes.base import Recipe, get_recipe, settings_of
+from regard.recipes.example import Examples
+from regard.recipes.settings import Settings, apply_settings, kind_of
+from regard.runs.lock import exclusive_lock
+from regard.runs.new_run import claim_folder, discard_start
+from regard.runs.run import SUMMARY, Run
+from regard.runs.run_config import RunConfig
+from regard.runs.run_group import Over, Repeats, name_runs, number_of
+from regard.training.config import TrainConfig
+from regard.training.loop import MAY_CHANGE
+from regard.training.progress import Ending, Observer, tell
+from regard.verbs.train import Place, check_resumable, resume_run, train_recipe
+
+
+def train_settings(
+    recipe: Recipe,
+    settings: Settings,
+    *,
+    out: Place,
+    observers: Sequence[Observer],
+    start: Run | None = None,
+    given: Any = None,
+    examples: Examples | None = None,
+    note: Note | None = None,
+    report: bool = True,
+) -> Run | Repeats:
+    """Train a recipe with these settings: once, or once for each seed or fold that they ask for. examples: what was read
+    of the data already"""
+    how: dict[str, Any] = {"observers": observers, "given": given, "note": note, "report": report}
+    over = repeated_over(settings)
+    if over is None:
+        return train_recipe(recipe, settings, out=out, start=start, examples=examples, **how)
+    names = _names(settings, over)
+    for name in names:
+        _settings_for(settings, over, name)  # what cannot be is said before the first of them is trained
+    facts = {
+        "recipe": recipe.name,
+        "kind": kind_of(recipe.models, settings),
+        "settings": configs.to_dict(settings),
+        "from": None if start is None else str(start.path),
+        "given": None if given is None else type(given).__name__,
+    }
+    with _new_folder(Path(out)):
+        repeats = Repeats.create(out, over, names, facts)
+        return _train_each(repeats, recipe, settings, {}, start=start, examples=examples, **how)
+
+
+def resume_repeats(
+    repeats: Repeats,
+    settings: Settings,
+    *,
+    observers: Sequence[Observer],
+    given: Any = None,
+    note: Note | None = None,
+    report: bool = True,
+) -> Repeats:
+    """Go on: finished runs stay, the one that was stopped is resumed, the others are trained. Settings may
+    differ from those of the start in the budget, in saving, and in more seeds."""
+    changes = _changes(repeats, settings)
+    recipe = get_recipe(repeats.recipe)
+    origin = repeats.facts["from"]
+    with exclusive_lock(repeats.path / "state"):
+        repeats.facts |= {
+            "names": _names(settings, repeats.over),
+            "settings": configs.to_dict(settings),
+        }
+        repeats.write()
+        return _train_each(
+            repeats,
+            recipe,
+            settings,
+            {name: value for name, value in changes.items() if name != "train.seeds"},
+            start=None if origin is None else Run.open(origin),
+            examples=None,
+            observers=observers,
+            given=given,
+            note=note,
+            report=report,
+        )
+
+
+def open_to_resume(
+    path: Place, recipe: Recipe, *, model: str | None, start: Place | None, given: Any
+) -> tuple[Repeats, Settings]:
+    """The runs of a folder and their common settings. Raise if they were started in another way."""
+    repeats = Repeats.open(path)
+    facts = repeats.facts
+    known = RunConfig(
+        regard=facts["regard"],
+        recipe=facts["recipe"],
+        kind=facts["kind"],
+        origin=facts["from"],
+        given=facts["given"],
+    )
+    check_resumable(Run(repeats.path, known), recipe, model=model, start=start, given=given)
+    return repeats, _common_settings(repeats, recipe)
+
+
+# ── settings
+
+
+def repeated_over(settings: Settings) -> Over | None:
+    """In what the runs that these settings ask for differ; None: they ask for one run."""
+    seeds, folds = settings.train.seeds, getattr(settings.data, "folds", None)
+    every_fold = folds is not None and settings.data.fold is None
+    if seeds is not None and folds is not None and every_fold:
+        raise RegardError(
+            f"--train.seeds {seeds} and --data.folds {folds} together would be {seeds * folds} runs; give one of "
+            "them, or choose one fold with --data.fold"
+        )
+    if seeds is not None:
+        return "seed"
+    if every_fold:
+        return "fold"
+    return None
+
+
+def _names(settings: Settings, over: Over) -> list[str]:
+    if over == "seed":
+        first = settings.train.seed
+        return name_runs(over, range(first, first + (settings.train.seeds or 0)))
+    return name_runs(over, range(1, settings.data.folds + 1))
+
+
+def _settings_for(settings: Settings, over: Over, name: str) -> Settings:
+    """The settings of one run. Seeds change the training; the splits stay those of the first seed."""
+    number = number_of(name)
+    if over == "fold":
+        return replace(settings, data=replace(settings.data, fold=number))
+    train = replace(settings.train, seed=number, seeds=None)
+    data = settings.data
+    if isinstance(data, SplitConfig):
+        data = replace(data, seed=data.seed_of(settings.train.seed))
+    return replace(settings, data=data, train=train)
+
+
+def _common_settings(repeats: Repeats, recipe: Recipe) -> Settings:
+    """What was asked for at the start. Paths count from there, as those of a run do."""
+    sections = repeats.facts["settings"]
+    started = repeats.runs
+    if not started:
+        known = {"kind": repeats.facts["kind"], "model": sections["model"], "data": sections["data"]}
+        like = RunConfig(regard=repeats.facts["regard"], recipe=recipe.name, **known)
+        return configs.from_dict(recipe.settings_class(like), sections)
+    settings = configs.from_dict(recipe.settings_class(started[0].config), sections)
+    own = started[0].section(type(settings.data), "data")
+    paths = {name: getattr(own, name) for name in getattr(type(own), "paths", ())}
+    return replace(settings, data=replace(settings.data, **paths))
+
+
+def _changes(repeats: Repeats, settings: Settings) -> dict[str, Any]:
+    """What differs from the settings of the start, by dotted name; raise if it may not."""
+    before = _common_settings(repeats, get_recipe(repeats.recipe))
+    found = configs.differences(before, settings)
+    may_change = {f"train.{name}" for name in (*MAY_CHANGE, "seeds")}
+    wrong = [each for each in found if each[0] not in may_change]
+    if wrong:
+        said = "; ".join(f"{key} was {then!r} and is now {now!r}" for key, then, now in wrong)
+        raise RegardError(
+            f"{repeats.path} was started with other options: {said}. Resume with the same, or start anew"
+        )
+    changes = {key: now for key, _, now in found}
+    fewer = changes.get("train.seeds", before.train.seeds)
+    if before.train.seeds is not None and (fewer is None or fewer < before.train.seeds):
+        raise RegardError(
+            f"{repeats.path} has {before.train.seeds} seeds and may get more, but not fewer, got {fewer}"
+        )
+    return changes
+
+
+# ── training
+
+
+def _train_each(
+    repeats: Repeats,
+    recipe: Recipe,
+    settings: Settings,
+    changes: Mapping[str, Any],
+    *,
+    start: Run | None,
+    examples: Examples | None,
+    observers: Sequence[Observer],
+    report: bool,
+    **how: Any,
+) -> Repeats:
+    """Train what is not finished yet, one after the other, until one of them is stopped."""
+    names = repeats.names
+    waiting = [name for name in names if name not in repeats.figures]
+    tell(observers, "described", _say_plan(repeats, waiting, settings.train))
+    how |= {"observers": [*observers, ending := Ending()], "report": report}
+    for name in waiting:
+        tell(observers, "described", f"── {name}: {names.index(name) + 1} of {len(names)} ──")
+        place = repeats.path / name
+        if Run.exists(place):
+            run = Run.open(place)
+            resume_run(run, apply_settings(settings_of(run), changes), **how)
+        else:
+            own = _settings_for(settings, repeats.over, name)
+            run = train_recipe(recipe, own, out=place, start=start, examples=examples, **how)
+        if not ending.stopped:
+            repeats.add(run)
+        if report:
+            write_repeats_page(repeats)
+        if ending.stopped:
+            tell(observers, "described", _say_stopped(repeats))
+            return repeats
+    if report:
+        write_repeats_page(repeats)  # it may have been killed before that
+    tell(observers, "concluded", repeats.say())
+    return repeats
+
+
+def _say_plan(repeats: Repeats, waiting: Sequence[str], train: TrainConfig) -> str:
+    """How many runs there will be, and how long they take, before the first of them."""
+    count = len(waiting)
+    if not count:
+        return f"all {len(repeats.names)} runs of {repeats.path} are finished"
+    if train.steps is not None:
+        budget = f"{train.steps:,} steps each"
+    else:
+        minutes = train.minutes or 0.0
+        budget = f"{minutes:g} minutes each, {minutes * count:g} minutes in all"
+    done = len(repeats.names) - count
+    before = f"{done} of {len(repeats.names)} are finished; " if done else ""
+    if count == 1:
+        which = waiting[0]
+    else:
+        which = f"{waiting[0]} … {waiting[-1]}"
+    return f"{before}{count} {'run' if count == 1 else 'runs'} of {budget}: {which}"
+
+
+def _say_stopped(repeats: Repeats) -> str:
+    return (
+        f"{len(repeats.figures)} of {len(repeats.names)} runs are finished; --resume goes on with the others"
+    )
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[None]:
+    """A folder for several runs, with its lock. If not even the first of them begins, the folder is gone
+    again."""
+    with claim_folder(path) as (_, made):
+        try:
+            yield
+        except BaseException:
+            if not any(Run.exists(each) for each in path.iterdir()):
+                (path / SUMMARY).unlink(missing_ok=True)
+                discard_start(path, made)
+            raise
