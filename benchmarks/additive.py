@@ -88,9 +88,7 @@ def measure(kind: str, data: str, test: str, model: str, options: argparse.Names
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train")
     parser.add_argument("--test")
     parser.add_argument("--steps", type=int, default=600)
@@ -106,8 +104,7 @@ def main() -> None:
         for name, make in (("digits as points", digits), ("diabetes", diabetes)):
             train, test = make()
             paths = [
-                write(Path(folder) / f"{name} {part}.csv", rows)
-                for part, rows in (("train", train), ("test", test))
+                write(Path(folder) / f"{name} {part}.csv", rows) for part, rows in (("train", train), ("test", test))
             ]
             data[name] = ("sets", *paths, ["additive", "deepsets", "settransformer"])
         for name, (kind, train_path, test_path, models) in data.items():

@@ -111,9 +111,7 @@ def row(library: str, checks: list[Seen]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="correct models must raise no alarm")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument(
-        "--only", default="", help="only models whose name contains this; the table is then not kept"
-    )
+    parser.add_argument("--only", default="", help="only models whose name contains this; the table is then not kept")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--log", type=Path, help="a file that what was seen is kept in, and gone on from")
     given = parser.parse_args()
@@ -129,7 +127,9 @@ def main() -> None:
     print(text)
     if not given.only:
         command = f"`python benchmarks/alarms.py --seeds {given.seeds}`"
-        words = "other weights, inputs and trials for each seed, float32. Nearest: an error as a share of its tolerance."
+        words = (
+            "other weights, inputs and trials for each seed, float32. Nearest: an error as a share of its tolerance."
+        )
         keep(HERE / "results.md", "False alarms", f"{command}; {words}\n\n{text}")
     sys.exit(1 if alarms else 0)
 

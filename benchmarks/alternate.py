@@ -14,11 +14,7 @@ Work = Callable[[], object]
 
 
 def take_turns(
-    work: dict[str, Work],
-    *,
-    seconds: float = 2.0,
-    least: int = 3,
-    timer: Callable[[], float] = time.perf_counter,
+    work: dict[str, Work], *, seconds: float = 2.0, least: int = 3, timer: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
     """Median seconds of each contestant. They alternate until `seconds` have passed and each had `least` turns.
 
@@ -29,9 +25,7 @@ def take_turns(
     times: dict[str, list[float]] = {name: [] for name in work}
     for run in work.values():
         run()  # the first run pays for allocations and caches
-    repeat = {
-        name: max(1, int(0.002 / max(clock(run), 1e-9))) for name, run in work.items()
-    }  # short work in bundles
+    repeat = {name: max(1, int(0.002 / max(clock(run), 1e-9))) for name, run in work.items()}  # short work in bundles
     order, draw, started = list(work), random.Random(0), time.perf_counter()
     while time.perf_counter() - started < seconds or min(len(t) for t in times.values()) < least:
         draw.shuffle(order)

@@ -71,9 +71,7 @@ def contest(makers: Mapping[Any, tuple[Any, ...]]) -> Iterator[dict[Any, Contest
         yield found
 
 
-def take_turns(
-    contestants: dict[Any, Contestant], *, seconds: float, least: int, shared: bool
-) -> dict[Any, float]:
+def take_turns(contestants: dict[Any, Contestant], *, seconds: float, least: int, shared: bool) -> dict[Any, float]:
     """Median seconds of each. In each round they have another order, until `seconds` have passed and each had `least` turns."""
     times: dict[Any, list[float]] = {name: [] for name in contestants}
     for one in contestants.values():

@@ -105,9 +105,7 @@ def plain_causal() -> list[list[str]]:
                     continue  # a processor without bfloat16 units takes minutes for SDPA's backward here
                 q, k, v = inputs(n, dtype, grad=way is both_ways)
                 work = {
-                    "SDPA": way(
-                        lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
-                    ),
+                    "SDPA": way(lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
                     "regard": way(lambda q=q, k=k, v=v: attend(q, k, v, mask=Causal())),
                 }
                 times = take_turns(work, seconds=1.5 if n < 2000 else 4)
@@ -140,15 +138,9 @@ def against_length() -> dict[str, dict[int, tuple[float, float]]]:
         q, k, v = inputs(n, grad=True)
         bias = ALiBi(HEADS)
         work = {
-            "SDPA causal": both_ways(
-                lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            ),
-            "causal ALiBi": both_ways(
-                lambda q=q, k=k, v=v, bias=bias: attend(q, k, v, mask=Causal(), bias=bias)
-            ),
-            "causal window 256": both_ways(
-                lambda q=q, k=k, v=v: attend(q, k, v, mask=Causal() & Window(255))
-            ),
+            "SDPA causal": both_ways(lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+            "causal ALiBi": both_ways(lambda q=q, k=k, v=v, bias=bias: attend(q, k, v, mask=Causal(), bias=bias)),
+            "causal window 256": both_ways(lambda q=q, k=k, v=v: attend(q, k, v, mask=Causal() & Window(255))),
         }
         if n <= 8192:
             work["SDPA, dense mask"] = both_ways(lambda q=q, k=k, v=v, n=n: dense_window(q, k, v, n))
@@ -175,9 +167,7 @@ def draw(curves: dict[str, dict[int, tuple[float, float]]], path: Path) -> None:
     for i, (what, unit) in enumerate((("time", "seconds"), ("extra memory at the peak", "megabytes"))):
         for (name, points), colour in zip(curves.items(), colours, strict=True):
             axes[i].plot(list(points), [p[i] for p in points.values()], "o-", label=name, color=colour)
-        axes[i].set(
-            xscale="log", yscale="log", xlabel="tokens", ylabel=unit, title=f"{what}, forward + backward"
-        )
+        axes[i].set(xscale="log", yscale="log", xlabel="tokens", ylabel=unit, title=f"{what}, forward + backward")
         axes[i].set_xticks(list(curves["SDPA causal"]), [f"{n:,}" for n in curves["SDPA causal"]])
         axes[i].minorticks_off()
         axes[i].grid(alpha=0.3)
@@ -223,9 +213,7 @@ def matmul_peak() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--thresholds", action="store_true", help="only measure where kernels cross")
     arguments = parser.parse_args()
     if arguments.thresholds:
@@ -239,8 +227,7 @@ def main() -> None:
     long = table(headers, [*window(), *alibi()])
     print(long)
     short = table(
-        ["dtype", "tokens", "work", "SDPA", "regard", "faster", "within 5 % + 20 µs", "kernel"],
-        plain_causal(),
+        ["dtype", "tokens", "work", "SDPA", "regard", "faster", "within 5 % + 20 µs", "kernel"], plain_causal()
     )
     print(short)
     curves = against_length()

@@ -39,13 +39,7 @@ NETWORK = {"model.hidden": 512, "model.depth": 2, "model.latent": 128}
 MASKED = {"model.body": "vit", "model.noise_kind": "patches", "model.noise": 0.5}
 # codes that are maps: nothing asks a denoising one for a small code
 MAP = {
-    name: {
-        "model.body": "conv",
-        "model.code": "map",
-        "model.depth": 1,
-        "model.width": 64,
-        "model.latent": latent,
-    }
+    name: {"model.body": "conv", "model.code": "map", "model.depth": 1, "model.width": 64, "model.latent": latent}
     for name, latent in (("mnist", 14 * 14 * 8), ("cifar", 16 * 16 * 16))
 }
 LATENTS = (2, 4, 8, 16, 32, 64, 128)
@@ -95,10 +89,7 @@ def cifar_arrays(asked: argparse.Namespace) -> dict[str, Any]:
     return arrays | {"y_train": y[:-1000], "y_val": y[-1000:], "y_test": labels["test"]}
 
 
-DATA: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
-    "mnist": mnist_arrays,
-    "cifar": cifar_arrays,
-}
+DATA: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {"mnist": mnist_arrays, "cifar": cifar_arrays}
 
 
 def save(asked: argparse.Namespace, name: str, arrays: dict[str, Any]) -> Path:
@@ -146,12 +137,7 @@ class Log:
 def measure_bound(run: Run, importance: int) -> Row:
     found = regard.evaluate(run.path, options={"samples": importance})
     steps = max(event["step"] for event in run.metrics() if event["event"] == "step")
-    return {
-        "steps": steps,
-        "elbo": found.measures["elbo"],
-        "log p": found.measures["log p(x)"],
-        "k": importance,
-    }
+    return {"steps": steps, "elbo": found.measures["elbo"], "log p": found.measures["log p(x)"], "k": importance}
 
 
 def bound_cells(row: Row) -> list[str]:
@@ -230,7 +216,9 @@ def curse(asked: argparse.Namespace, log: Log) -> tuple[str, str]:
     test = next(row["test distance"] for row in log.rows.values() if "test distance" in row)
     draw_curse(log, minutes, asked.spread, test)
     heads = ["latents", "autoencoder: same class", "distance", "VAE: same class", "distance"]
-    said = f"spread {asked.spread:g} deviations of the codes; a test image is {test:.2f} from the nearest training image"
+    said = (
+        f"spread {asked.spread:g} deviations of the codes; a test image is {test:.2f} from the nearest training image"
+    )
     return "codes moved a little (z + ε)", f"{table(heads, rows)}\n\n{said}; autoencoder_curse.png"
 
 
@@ -291,9 +279,7 @@ def denoise(asked: argparse.Namespace, log: Log) -> tuple[str, str]:
             def work(name: str = name, data: Path = data, level: float = level, body: Row = body) -> Row:
                 options = {"model.noise": level, "model.hidden": 64, **body}
                 called = f"denoise-{name}-{level:g}"
-                run = train(
-                    asked, called, "autoencoder", minutes, data=data, model="denoising", options=options
-                )
+                run = train(asked, called, "autoencoder", minutes, data=data, model="denoising", options=options)
                 return measure_psnr(run, data, level)
 
             row = log.measure(f"denoise {name} {level:g} {minutes:g}", work)
@@ -351,13 +337,9 @@ def labels(asked: argparse.Namespace, log: Log) -> tuple[str, str]:
                     return {"accuracy": (run.config.test or {})["accuracy"]}
 
                 log.measure(f"labels {name} {count} {way} {minutes:g}", work)
-            cells = [
-                log.rows[f"labels {name} {count} {way} {minutes:g}"] for way in ("scratch", "pretrained")
-            ]
+            cells = [log.rows[f"labels {name} {count} {way} {minutes:g}"] for way in ("scratch", "pretrained")]
             rows.append([name, f"{count:,}", *(f"{cell['accuracy']:.1%}" for cell in cells)])
-    return "few labels: test accuracy of a ViT", table(
-        ["images", "labels", "from scratch", "pretrained"], rows
-    )
+    return "few labels: test accuracy of a ViT", table(["images", "labels", "from scratch", "pretrained"], rows)
 
 
 def given(asked: argparse.Namespace) -> list[str]:
@@ -385,9 +367,7 @@ def time_regard(asked: argparse.Namespace, data: Path, steps: int) -> float:
     out = asked.out / "speed"
     shutil.rmtree(out, ignore_errors=True)
     options = NETWORK | {"train.evaluate_every": steps, "data.test": 0.0}
-    run = regard.train(
-        "autoencoder", data=data, out=out, steps=steps, options=options, report=False, observers=[]
-    )
+    run = regard.train("autoencoder", data=data, out=out, steps=steps, options=options, report=False, observers=[])
     events = [event for event in run.metrics() if event["event"] == "step"]
     half = events[len(events) // 2 :]
     batch = (run.config.train or {})["batch"]
@@ -399,12 +379,8 @@ def time_plain(images: Any, steps: int, *, half: bool, batch: int = 128) -> floa
     from torch.nn.functional import binary_cross_entropy_with_logits
     from torch.utils.data import DataLoader, TensorDataset
 
-    encoder = nn.Sequential(
-        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 256)
-    )
-    decoder = nn.Sequential(
-        nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 784)
-    )
+    encoder = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 256))
+    decoder = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 784))
     optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
     data = TensorDataset(torch.from_numpy(images).flatten(1).float() / 255)
     done, began = 0, time.perf_counter()
@@ -432,9 +408,7 @@ WORK = {each.__name__: each for each in (static, dynamic, curse, denoise, labels
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=WORK)
     parser.add_argument("--static", help="binarized_mnist.npz")
     parser.add_argument("--mnist", help="the folder with the idx files of MNIST")

@@ -66,12 +66,8 @@ def main() -> None:
 
 
 def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--parts", nargs="+", default=["gpt2", "many", "smol", "quality", "load"], choices=PARTS
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", default=["gpt2", "many", "smol", "quality", "load"], choices=PARTS)
     parser.add_argument("--peers", type=Path, help="where llama-cpp-python is; None: it is left out")
     parser.add_argument("--gguf", type=Path, help="SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument("--text", type=Path, help="any text, for quality")
@@ -197,9 +193,7 @@ def compare_gpt2(given: argparse.Namespace) -> None:
     contestants = {"Hugging Face generate, bfloat16": decode_hugging_face(theirs, given.tokens)}
     contestants["regard, PyTorch, bfloat16"] = decode_pytorch(ours, given.tokens)
     for weights in ("float32", "bfloat16", "int8", "int4"):
-        contestants[f"regard, native, {weights}"] = decode_native(
-            make_gpt2(weights, given.threads), given.tokens
-        )
+        contestants[f"regard, native, {weights}"] = decode_native(make_gpt2(weights, given.threads), given.tokens)
     compare("greedy, GPT-2 124 M shape, one text", contestants, given.tokens, given.rounds)
 
 
@@ -234,9 +228,7 @@ def compare_smol(given: argparse.Namespace) -> None:
         if given.peers:
             llama = open_llama_cpp(path, given.threads)
             decoding["llama.cpp"] = decode_llama_cpp(llama, given.tokens)
-            reading["llama.cpp"] = lambda llama=llama: clock(
-                lambda: (llama.reset(), llama.eval(list(range(PROMPT))))
-            )
+            reading["llama.cpp"] = lambda llama=llama: clock(lambda: (llama.reset(), llama.eval(list(range(PROMPT)))))
         decoding["regard, native"] = decode_native(native, given.tokens)
         reading["regard, native"] = prompt
         compare(f"SmolLM2-135M {name}, greedy, one text", decoding, given.tokens, given.rounds)
@@ -275,8 +267,7 @@ def _print_quality(name: str, found: list[Any], wanted: list[Any], windows: list
         best.append(ours.argmax(-1) == theirs.argmax(-1))
     perplexity = float((-torch.cat(logs).mean()).exp())
     print(
-        f"| {name} | {perplexity:.3f} | {torch.cat(kl).mean():.5f} | {torch.cat(best).float().mean():.1%} |",
-        flush=True,
+        f"| {name} | {perplexity:.3f} | {torch.cat(kl).mean():.5f} | {torch.cat(best).float().mean():.1%} |", flush=True
     )
 
 
@@ -289,13 +280,11 @@ def measure_load(given: argparse.Namespace) -> None:
     if not folder.exists():
         export_run(open_run(given.gguf).path, folder)
     work: dict[str, Callable[[], Any]] = {
-        f"regard, {name}, packed": lambda path=path: load_to_write(path).slots(1, 1024)
-        for name, path in paths.items()
+        f"regard, {name}, packed": lambda path=path: load_to_write(path).slots(1, 1024) for name, path in paths.items()
     }
     if given.peers:
         work |= {
-            f"llama.cpp, {name}": lambda path=path: open_llama_cpp(path, given.threads)
-            for name, path in paths.items()
+            f"llama.cpp, {name}": lambda path=path: open_llama_cpp(path, given.threads) for name, path in paths.items()
         }
     work["Hugging Face, bfloat16"] = lambda: (
         AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16),

@@ -134,14 +134,8 @@ def spread(found: list[tuple[float, ...]]) -> str:
 
 # ── parts
 
-PARTS: dict[
-    str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], str], str]
-] = {
-    "text": (
-        add_text_options,
-        compare_text,
-        "python benchmarks/defaults.py text --train train.csv --test test.csv",
-    ),
+PARTS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], str], str]] = {
+    "text": (add_text_options, compare_text, "python benchmarks/defaults.py text --train train.csv --test test.csv"),
     "images": (
         add_images_options,
         compare_images,
@@ -151,9 +145,7 @@ PARTS: dict[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="part")
     for name, (add_options, _, _) in PARTS.items():
         add_options(commands.add_parser(name))

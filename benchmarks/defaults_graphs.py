@@ -33,10 +33,7 @@ from regard.runs.best_checkpoint import rank
 from regard.verbs.train import train
 
 RESULTS = Path(__file__).parent / "results.md"
-LAYERS = {
-    "default (gcn)": ({}, "81.5"),
-    "--model.layer gat": ({"model.layer": "gat"}, "83.0 ± 0.7"),
-}
+LAYERS = {"default (gcn)": ({}, "81.5"), "--model.layer gat": ({"model.layer": "gat"}, "83.0 ± 0.7")}
 
 
 class Log:
@@ -68,9 +65,7 @@ def run_recipe(path: str, options: dict[str, Any]) -> dict[str, Any]:
     """The recipe with its defaults and these options: its test accuracy, and the validation accuracy of the kept
     weights."""
     with tempfile.TemporaryDirectory() as folder:
-        run = train(
-            "graphs", data=path, out=Path(folder) / "run", options=options, observers=[], report=False
-        )
+        run = train("graphs", data=path, out=Path(folder) / "run", options=options, observers=[], report=False)
         evaluations = [event for event in run.metrics() if event["event"] == "validation"]
         kept = max(evaluations, key=lambda each: rank(each, "accuracy"))
         assert run.config.test is not None
@@ -123,24 +118,13 @@ def tu(options: argparse.Namespace) -> None:
         for fold in range(options.folds):
             with fold_file(graphs, fold) as file:
                 seeds = {"train.seed": fold}
-                ours.append(
-                    log.once(lambda f=file, s=seeds: run_recipe(f, s), data=name, who="regard", fold=fold)
-                )
+                ours.append(log.once(lambda f=file, s=seeds: run_recipe(f, s), data=name, who="regard", fold=fold))
                 steps = ours[-1]["steps"]
                 theirs.append(
-                    log.once(
-                        lambda f=file, n=steps, i=fold: run_gin(f, n, i), data=name, who="GIN", fold=fold
-                    )
+                    log.once(lambda f=file, n=steps, i=fold: run_gin(f, n, i), data=name, who="GIN", fold=fold)
                 )
         rows.append(
-            [
-                name,
-                spread(ours, "test"),
-                spread(theirs, "test"),
-                str(ours[0]["steps"]),
-                costs(ours),
-                costs(theirs),
-            ]
+            [name, spread(ours, "test"), spread(theirs, "test"), str(ours[0]["steps"]), costs(ours), costs(theirs)]
         )
     heads = ["data", "regard, default, %", "PyG's GIN, %", "steps", "regard, CPU seconds", "GIN, CPU seconds"]
     text = (
@@ -160,13 +144,13 @@ def prepare(path: str, seed: int = 0, **options: Any) -> Job:
     """Graphs as `regard train graphs` prepares them, 32 in a batch."""
     request = TrainRequest(recipe=RECIPE, data=path)
     known = {"data.features": "given", "train.batch": 32, "train.seed": seed, **options}
-    return RECIPE.prepare(
-        request.settings(known), DataContext(cache=Path("unused"), examples=request.examples)
-    )
+    return RECIPE.prepare(request.settings(known), DataContext(cache=Path("unused"), examples=request.examples))
 
 
 FOLDS = 10
-GIN_SETTINGS = "GIN from PyTorch Geometric (five layers of width 64, batch norm, no dropout, sum of nodes, Adam at 0.003)"
+GIN_SETTINGS = (
+    "GIN from PyTorch Geometric (five layers of width 64, batch norm, no dropout, sum of nodes, Adam at 0.003)"
+)
 
 
 def split_folds(target: Array) -> Array:
@@ -232,9 +216,7 @@ def run_gin(path: str, steps: int, seed: int, evaluations: int = 40) -> dict[str
         model.train()
         batch = source.batch(step - 1)
         optimiser.zero_grad()
-        F.cross_entropy(
-            model(batch["x"], batch["edges"], batch["of"], batch["graphs"]), batch.target
-        ).backward()
+        F.cross_entropy(model(batch["x"], batch["edges"], batch["of"], batch["graphs"]), batch.target).backward()
         optimiser.step()
         if step % max(5, steps // evaluations) and step != steps:
             continue
@@ -277,9 +259,7 @@ def write(title: str, text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("cora")
     one.set_defaults(run=cora)

@@ -54,14 +54,7 @@ def compare_images(options: argparse.Namespace) -> str:
                 print(data, who, seed, [round(each, 2) for each in found[-1]], flush=True)
             means = [statistics.mean(each) for each in zip(*found, strict=True)]
             rows.append(
-                [
-                    Path(data).stem,
-                    who,
-                    f"{means[0]:.2f}",
-                    f"{means[1]:.2f}",
-                    f"{means[2]:.1f}",
-                    f"{means[3]:.0f}",
-                ]
+                [Path(data).stem, who, f"{means[0]:.2f}", f"{means[1]:.2f}", f"{means[2]:.1f}", f"{means[3]:.0f}"]
             )
     headers = ["data", "model", "test %", "validation %", "epochs", "seconds of the processor"]
     return f"Means of {options.seeds} seeds.\n\n" + table(headers, rows)
@@ -112,9 +105,7 @@ def train_ours(kind: str, data: str, seconds: float, seed: int) -> tuple[float, 
 
 
 def convolve(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
-    )
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
 
 
 class Add(nn.Module):
@@ -162,9 +153,7 @@ PEERS: dict[str, tuple[Callable[[int, int], nn.Module], float, bool]] = {
 }
 
 
-def train_peer(
-    who: str, data: str, flip: bool, seconds: float, seed: int
-) -> tuple[float, float, float, float]:
+def train_peer(who: str, data: str, flip: bool, seconds: float, seed: int) -> tuple[float, float, float, float]:
     """Accuracy on the test and validation splits, epochs, and seconds: AdamW with one cycle, crops, mirrors
     where asked for; the last weights count."""
     make, lr, half = PEERS[who]
@@ -209,9 +198,7 @@ def change(x: Tensor, flip: bool) -> Tensor:
     most = side // 8
     padded = F.pad(x, (most,) * 4)
     starts = torch.randint(0, 2 * most + 1, (len(x), 2))
-    moved = [
-        each[:, a : a + side, b : b + side] for each, (a, b) in zip(padded, starts.tolist(), strict=True)
-    ]
+    moved = [each[:, a : a + side, b : b + side] for each, (a, b) in zip(padded, starts.tolist(), strict=True)]
     return torch.stack(moved).contiguous(
         memory_format=torch.channels_last
         if x.is_contiguous(memory_format=torch.channels_last)

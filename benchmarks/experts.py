@@ -84,9 +84,7 @@ def measure_speed(seconds: float) -> None:
             dense, experts = MLP(width, activation="relu2", bias=False).to(dtype), Experts(width).to(dtype)
             x, gradient = torch.randn(2, 1, TOKENS, width, dtype=dtype).unbind()
             x.requires_grad_(True)
-            work = {
-                each: forward_and_back(layer, x, gradient) for each, layer in (("d", dense), ("e", experts))
-            }
+            work = {each: forward_and_back(layer, x, gradient) for each, layer in (("d", dense), ("e", experts))}
             found = take_turns(work, seconds=seconds)
             rows.append([f"layer of {width}, {name}", *_speeds(found, TOKENS)])
     found = take_turns({"d": step_of(PlainMLP()), "e": step_of(ExpertsMLP())}, seconds=2 * seconds)
@@ -155,20 +153,10 @@ def measure_text(asked: argparse.Namespace) -> None:
             with file.open("a") as log:
                 log.write(json.dumps(found) + "\n")
     rows = [
-        _row(name, [each for each in done if each["name"] == name and each["budget"] == budget])
-        for name in CONTESTS
+        _row(name, [each for each in done if each["name"] == name and each["budget"] == budget]) for name in CONTESTS
     ]
     text = table(
-        [
-            "model",
-            "parameters",
-            "a token passes",
-            "validation loss",
-            "steps",
-            "tokens/s",
-            "busiest expert",
-            "seeds",
-        ],
+        ["model", "parameters", "a token passes", "validation loss", "steps", "tokens/s", "busiest expert", "seeds"],
         [row for row in rows if row],
     )
     print(text)
@@ -202,9 +190,7 @@ def _row(name: str, mine: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
     speed = parts.add_parser("speed")
     speed.add_argument("--seconds", type=float, default=3.0)

@@ -61,14 +61,7 @@ def measure_labels(model: str, count: int, chosen: argparse.Namespace, folder: P
         options |= {"model.lora": RANK, "train.lr": 1e-3}
     steps = None if model == "scratch" else max(chosen.steps, count // 4)
     run = regard.train(
-        "text",
-        data=few,
-        start=start,
-        out=folder / "run",
-        steps=steps,
-        options=options,
-        observers=[],
-        report=False,
+        "text", data=few, start=start, out=folder / "run", steps=steps, options=options, observers=[], report=False
     )
     return {"accuracy": regard.evaluate(run.path, chosen.test).measures["accuracy"]}
 
@@ -163,9 +156,7 @@ def questions(chosen: argparse.Namespace) -> dict[str, tuple[Callable[..., Figur
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("minilm", "train", "test", "gguf", "text"):
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--steps", type=int, default=60)

@@ -68,9 +68,7 @@ SETTINGS = {
         judged_by="both",
         published="83.0 ± 0.7",
     ),
-    "GraphSAGE, mean": Setting(
-        {"layer": "conv", "gather": "mean", "hidden": 64, "dropout": 0.5}, first_only=False
-    ),
+    "GraphSAGE, mean": Setting({"layer": "conv", "gather": "mean", "hidden": 64, "dropout": 0.5}, first_only=False),
     "ours: two layers alone, then PageRank": Setting(
         {"layer": "alone", "hidden": 64, "dropout": 0.8, "spread": 10, "stay": 0.1},
         l2=5e-3,
@@ -96,9 +94,7 @@ class Whole:
 def read_whole(path: str) -> Whole:
     """A graph as `regard train graphs` prepares it."""
     request = TrainRequest(recipe=RECIPE, data=path)
-    job: Job = RECIPE.prepare(
-        request.settings({}), DataContext(cache=Path("unused"), examples=request.examples)
-    )
+    job: Job = RECIPE.prepare(request.settings({}), DataContext(cache=Path("unused"), examples=request.examples))
     source: Any = job.source
     batch = source.batch(0)
     names = ("train", "validation", "test")
@@ -129,13 +125,8 @@ def fit(graphs: Whole, setting: Setting, seed: int) -> dict[str, float]:
         model.eval()
         with torch.no_grad():
             out = model(graphs.x, edges)
-        right = {
-            name: (out[each].argmax(-1) == target[each]).float().mean().item() for name, each in rows.items()
-        }
-        loss, held = (
-            F.cross_entropy(out[rows["validation"]], target[rows["validation"]]).item(),
-            right["validation"],
-        )
+        right = {name: (out[each].argmax(-1) == target[each]).float().mean().item() for name, each in rows.items()}
+        loss, held = (F.cross_entropy(out[rows["validation"]], target[rows["validation"]]).item(), right["validation"])
         since += 1
         # the rule of GAT's authors: both as good as ever to be chosen, either to go on
         if setting.judged_by == "both":
@@ -169,9 +160,7 @@ def cora(options: argparse.Namespace) -> None:
                 out.write(json.dumps(done[-1]) + "\n")
     rows = []
     for name, setting in SETTINGS.items():
-        test, held = (
-            [100 * each[which] for each in done if each["model"] == name] for which in ("test", "validation")
-        )
+        test, held = ([100 * each[which] for each in done if each["model"] == name] for which in ("test", "validation"))
         error = statistics.stdev(test) / len(test) ** 0.5 if len(test) > 1 else float("nan")
         rows.append(
             [
@@ -235,13 +224,8 @@ def epoch(options: argparse.Namespace) -> None:
         contest.work["regard, dense features"] = stepping(
             ours, lambda m=ours: m(dense, edges)[rows], graphs.target[rows]
         )
-        for who, given in (
-            ("PyG, plain edges", edges),
-            ("PyG, EdgeIndex", sorted_and_cached(edges, len(dense))),
-        ):
-            contest.work[who] = stepping(
-                theirs, lambda g=given, m=theirs: m(dense, g)[rows], graphs.target[rows]
-            )
+        for who, given in (("PyG, plain edges", edges), ("PyG, EdgeIndex", sorted_and_cached(edges, len(dense)))):
+            contest.work[who] = stepping(theirs, lambda g=given, m=theirs: m(dense, g)[rows], graphs.target[rows])
         lines.append(contest.row(name, options.seconds))
         print(" | ".join(lines[-1]), flush=True)
     text = "\n\n".join(
@@ -286,9 +270,7 @@ class Geometric(nn.Module):
             self.second: nn.Module = geometric.GATConv(hidden, outputs, 1, concat=False, dropout=self.share)
         else:
             make: Any = (
-                geometric.SAGEConv
-                if model["layer"] == "conv"
-                else lambda a, b: geometric.GCNConv(a, b, cached=True)
+                geometric.SAGEConv if model["layer"] == "conv" else lambda a, b: geometric.GCNConv(a, b, cached=True)
             )
             self.first, self.second = make(features, hidden), make(hidden, outputs)
 
@@ -399,9 +381,7 @@ def make_large(folder: Path, nodes: int, edges: int) -> None:
     np.save(folder / "starts.npy", np.arange(0, nodes * degree + 1, degree))
     files: dict[str, Any] = {
         "sources": np.lib.format.open_memmap(folder / "sources.npy", "w+", np.int32, (nodes * degree,)),
-        "features": np.lib.format.open_memmap(
-            folder / "features.npy", "w+", np.float16, (nodes, LARGE_WIDTH)
-        ),
+        "features": np.lib.format.open_memmap(folder / "features.npy", "w+", np.float16, (nodes, LARGE_WIDTH)),
         "labels": np.lib.format.open_memmap(folder / "labels.npy", "w+", np.int8, (nodes,)),
     }
     random = np.random.default_rng(0)
@@ -410,12 +390,8 @@ def make_large(folder: Path, nodes: int, edges: int) -> None:
         rows = np.arange(start, min(nodes, start + 250_000))
         near = random.random((len(rows), degree)) < 0.7
         other = random.integers(0, nodes // CLASSES, (len(rows), degree)) * CLASSES
-        source = np.where(
-            near, other + rows[:, None] % CLASSES, random.integers(0, nodes, (len(rows), degree))
-        )
-        files["sources"][start * degree : (start + len(rows)) * degree] = np.minimum(
-            source, nodes - 1
-        ).ravel()
+        source = np.where(near, other + rows[:, None] % CLASSES, random.integers(0, nodes, (len(rows), degree)))
+        files["sources"][start * degree : (start + len(rows)) * degree] = np.minimum(source, nodes - 1).ravel()
         noise = random.standard_normal((len(rows), LARGE_WIDTH), dtype=np.float32)
         files["features"][rows] = 0.3 * middles[rows % CLASSES] + noise
         files["labels"][rows] = rows % CLASSES
@@ -455,13 +431,7 @@ def large(options: argparse.Namespace) -> None:
             "sampled ten "
             "times a second.",
             table(
-                [
-                    "peak of RssAnon",
-                    "under 2 GB",
-                    "seconds of the command",
-                    "at the end",
-                    "seconds to make the files",
-                ],
+                ["peak of RssAnon", "under 2 GB", "seconds of the command", "at the end", "seconds to make the files"],
                 [
                     [
                         f"{seen.peak / 1e6:,.0f} MB",
@@ -480,9 +450,7 @@ def large(options: argparse.Namespace) -> None:
     sys.exit(0 if seen.peak < LIMIT else 1)
 
 
-def commands(
-    parser: argparse.ArgumentParser,
-) -> Iterator[tuple[str, Callable[[argparse.Namespace], None], Any]]:
+def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, Callable[[argparse.Namespace], None], Any]]:
     made = parser.add_subparsers(required=True)
     for name, run in (("cora", cora), ("epoch", epoch), ("layers", layers), ("large", large)):
         sub = made.add_parser(name)
@@ -491,9 +459,7 @@ def commands(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, _, sub in commands(parser):
         if name in ("cora", "epoch"):
             sub.add_argument("path", help="cora.npz")

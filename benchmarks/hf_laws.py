@@ -94,16 +94,10 @@ def examine(name: str, path: Path, trials: int) -> None:
         found["stage"] = "checked"
         began = time.perf_counter()
         report = check(target.model, target.inputs, roles=target.roles, trials=trials)
-        found |= {
-            "stage": "done",
-            "seconds": round(time.perf_counter() - began, 1),
-            "laws": report.to_json()["laws"],
-        }
+        found |= {"stage": "done", "seconds": round(time.perf_counter() - began, 1), "laws": report.to_json()["laws"]}
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
-        found["error"] = (
-            f"{type(error).__name__}: {lines[-1 if 'Validation' in type(error).__name__ else 0][:160]}"
-        )
+        found["error"] = f"{type(error).__name__}: {lines[-1 if 'Validation' in type(error).__name__ else 0][:160]}"
         found["trace"] = traceback.format_exc(limit=-4)
     finally:
         path.write_text(json.dumps(found))
@@ -134,9 +128,7 @@ def examine_all(
                     waiting = []
                     break
                 name = waiting.pop(0)
-                process = context.Process(
-                    target=examine, args=(name, Path(folder) / name, trials), daemon=True
-                )
+                process = context.Process(target=examine, args=(name, Path(folder) / name, trials), daemon=True)
                 process.start()
                 running[name] = (process, time.monotonic())
             time.sleep(0.05)
@@ -222,9 +214,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="the time each may take")
     parser.add_argument("--trials", type=int, default=8, help="of each law")
-    parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="the time after which no other is begun"
-    )
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="the time after which no other is begun")
     parser.add_argument("--log", type=Path, help="a file that what was found is kept in, and gone on from")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -239,9 +229,7 @@ def main() -> None:
     every = CONFIG_MAPPING.keys()  # it can be asked for its keys, and not be gone through
     names = options.only.split(",") if options.only else [name for name in every if buildable(name)]
     left = [name for name in names if name not in known]
-    found = before + examine_all(
-        left, options.jobs, options.seconds, options.minutes, options.trials, options.log
-    )
+    found = before + examine_all(left, options.jobs, options.seconds, options.minutes, options.trials, options.log)
     if options.only:
         return
     if len(found) < len(names):

@@ -171,9 +171,7 @@ def parameters_table() -> str:
 
 def errors_of(seen: dict[Setting, Outcome], kind: str, depth: int) -> list[float]:
     """Of all seeds, the smallest first."""
-    return sorted(
-        outcome.error for setting, outcome in seen.items() if (setting.kind, setting.depth) == (kind, depth)
-    )
+    return sorted(outcome.error for setting, outcome in seen.items() if (setting.kind, setting.depth) == (kind, depth))
 
 
 def draw(seen: dict[Setting, Outcome], path: Path) -> None:
@@ -187,9 +185,7 @@ def draw(seen: dict[Setting, Outcome], path: Path) -> None:
     deepest = max(DEPTHS)
     for kind, colour in colours.items():
         errors = [errors_of(seen, kind, depth) for depth in DEPTHS]
-        axes[0].plot(
-            DEPTHS, [statistics.median(e) for e in errors], "o-", markersize=4, color=colour, label=kind
-        )
+        axes[0].plot(DEPTHS, [statistics.median(e) for e in errors], "o-", markersize=4, color=colour, label=kind)
         axes[0].fill_between(
             DEPTHS, [e[0] for e in errors], [e[-1] for e in errors], color=colour, alpha=0.15, linewidth=0
         )
@@ -202,9 +198,7 @@ def draw(seen: dict[Setting, Outcome], path: Path) -> None:
     axes[0].set(xscale="log", xlabel="layers", ylabel="mean squared error", title="what is left of the error")
     axes[0].set_xticks(DEPTHS, [str(depth) for depth in DEPTHS])
     axes[0].minorticks_off()
-    axes[1].set(
-        xlabel="layer", ylabel="root mean square", title=f"activation, at the start, {deepest} layers"
-    )
+    axes[1].set(xlabel="layer", ylabel="root mean square", title=f"activation, at the start, {deepest} layers")
     axes[2].set(xlabel="layer", ylabel="norm", title=f"gradient of W, at the start, {deepest} layers")
     for axis in axes:
         axis.set(yscale="log")
@@ -216,9 +210,7 @@ def draw(seen: dict[Setting, Outcome], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--seeds", type=int, default=3)
@@ -234,8 +226,7 @@ def main() -> None:
     seen = {setting: outcomes[setting] for setting in settings}
     middle = [[statistics.median(errors_of(seen, kind, depth)) for kind in KINDS] for depth in DEPTHS]
     errors = table(
-        ["layers", *KINDS],
-        [[str(d), *(f"{e:.2g}" for e in row)] for d, row in zip(DEPTHS, middle, strict=True)],
+        ["layers", *KINDS], [[str(d), *(f"{e:.2g}" for e in row)] for d, row in zip(DEPTHS, middle, strict=True)]
     )
     deepest = max(DEPTHS)
     starts = {s.kind: o for s, o in seen.items() if s.depth == deepest and s.seed == 0}

@@ -77,10 +77,7 @@ def turned(x: Tensor, seed: int) -> Tensor:
     matrices = torch.stack((torch.stack((cos, -sin, zero), -1), torch.stack((sin, cos, zero), -1)), 1)
     parts = zip(x.split(1000), matrices.split(1000), strict=True)
     return torch.cat(
-        [
-            F.grid_sample(a, F.affine_grid(m, list(a.shape), align_corners=False), align_corners=False)
-            for a, m in parts
-        ]
+        [F.grid_sample(a, F.affine_grid(m, list(a.shape), align_corners=False), align_corners=False) for a, m in parts]
     )
 
 
@@ -88,16 +85,7 @@ def turned(x: Tensor, seed: int) -> Tensor:
 
 
 def train(
-    name: str,
-    x: Tensor,
-    y: Tensor,
-    *,
-    epochs: int,
-    batch: int,
-    rate: float,
-    decay: float,
-    dropout: float,
-    seed: int,
+    name: str, x: Tensor, y: Tensor, *, epochs: int, batch: int, rate: float, decay: float, dropout: float, seed: int
 ) -> tuple[GroupCNN, float]:
     """Adam with a rate that rises for a tenth of the steps and then falls to nothing. No picture is changed on its way."""
     torch.manual_seed(seed)
@@ -143,12 +131,7 @@ def rotated(args: argparse.Namespace) -> None:
         seen = turned(x, 1) if kind == "rotated" else x
         how = {name: getattr(args, name) for name in ("epochs", "batch", "rate", "decay", "dropout", "seed")}
         model, seconds = train(name, seen, y, **how)
-        found = {
-            "network": name,
-            "trained": kind,
-            "parameters": sum(p.numel() for p in model.parameters()),
-            **how,
-        }
+        found = {"network": name, "trained": kind, "parameters": sum(p.numel() for p in model.parameters()), **how}
         found["seconds"] = round(seconds)
         if kind == "rotated":
             found["choose"] = error(model, turned(choose_x, 3), choose_y)
@@ -169,17 +152,11 @@ def kept() -> dict[str, Any]:
 
 def rotated_tables() -> None:
     """What was seen so far: trained on turned pictures, trained on upright ones, and how the settings were chosen."""
-    done = sorted(
-        kept().values(), key=lambda each: (each["network"], each["epochs"], each["decay"], each["dropout"])
-    )
+    done = sorted(kept().values(), key=lambda each: (each["network"], each["epochs"], each["decay"], each["dropout"]))
     rows: dict[str, list[list[str]]] = {"rotated": [], "upright": [], "trial": []}
     for found in done:
         name, kind = found["network"], found["trained"]
-        row = [
-            name,
-            f"{found['parameters']:,}",
-            *(str(found[how]) for how in ("epochs", "decay", "dropout", "seed")),
-        ]
+        row = [name, f"{found['parameters']:,}", *(str(found[how]) for how in ("epochs", "decay", "dropout", "seed"))]
         if "turned" not in found:
             rows["trial"].append([*row, f"{found['choose']:.2f} %"])
         elif kind == "upright":
@@ -191,25 +168,20 @@ def rotated_tables() -> None:
     text = (
         "`python benchmarks/images.py rotated`: 12,000 pictures of MNIST to train on and 50,000 to test on, each turned by an "
         "angle of its own, uniform over the circle. Seven convolutions, 20 channels (Z2CNN) or 10 in four poses (P4CNN). "
-        "Pictures are not changed while training.\n\n"
-        + table([*headers, "error", "published"], rows["rotated"])
+        "Pictures are not changed while training.\n\n" + table([*headers, "error", "published"], rows["rotated"])
     )
     if rows["trial"]:
         text += "\n\nThe decay of weights was chosen by the 8,000 pictures that are in neither (`--trial`), turned as well:\n\n"
         text += table([*headers, "error on them"], rows["trial"])
     if rows["upright"]:
-        text += (
-            "\n\nTrained on the same pictures upright, right answers on the 50,000 as they were tested:\n\n"
-        )
+        text += "\n\nTrained on the same pictures upright, right answers on the 50,000 as they were tested:\n\n"
         text += table([*headers, "upright", "a quarter on", "at any angle", "published"], rows["upright"])
     keep(RESULTS, "Rotated MNIST", text)
     print(text)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     turning = commands.add_parser("rotated")
     turning.set_defaults(run=rotated)
@@ -221,9 +193,7 @@ def main() -> None:
     turning.add_argument("--batch", type=int, default=64)
     turning.add_argument("--rate", type=float, default=0.01)
     turning.add_argument("--decay", type=float, default=0.01, help="of weights, times the rate, at each step")
-    turning.add_argument(
-        "--trial", action="store_true", help="look at the 8,000 pictures left over, not at the test"
-    )
+    turning.add_argument("--trial", action="store_true", help="look at the 8,000 pictures left over, not at the test")
     turning.add_argument("--dropout", type=float, default=0.0, help="share of channels")
     turning.add_argument("--seed", type=int, default=0)
     contest = commands.add_parser("speed")
@@ -239,12 +209,8 @@ def main() -> None:
     contest.add_argument(
         "--compile", action="store_true", help="everyone by torch.compile, too: a minute more for each"
     )
-    contest.add_argument(
-        "--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"]
-    )
-    contest.add_argument(
-        "--shapes", nargs="+", default=["ViT-Tiny", "Swin-Tiny"], choices=["ViT-Tiny", "Swin-Tiny"]
-    )
+    contest.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    contest.add_argument("--shapes", nargs="+", default=["ViT-Tiny", "Swin-Tiny"], choices=["ViT-Tiny", "Swin-Tiny"])
     contest.add_argument("--work", nargs="+", default=["forward", "step"], choices=["forward", "step"])
     contest.add_argument(
         "--drop-path", type=float, default=0.0, help="of Swin in training; 0.1 is Hugging Face's default"

@@ -58,9 +58,7 @@ def learned(data: Any, kind: str, seed: int, options: dict[str, Any]) -> tuple[A
 
 
 def spread(figures: list[float]) -> str:
-    return f"{statistics.mean(figures):.2f} %" + (
-        f" ± {statistics.stdev(figures):.2f}" if len(figures) > 1 else ""
-    )
+    return f"{statistics.mean(figures):.2f} %" + (f" ± {statistics.stdev(figures):.2f}" if len(figures) > 1 else "")
 
 
 def size(run: Any) -> str:
@@ -78,13 +76,7 @@ def digits(args: argparse.Namespace) -> None:
     seeds = range(args.first, args.first + args.seeds)
     found = [learned(None, "vit", seed, budget(args)) for seed in seeds]
     minutes = max(took for _, _, took in found)
-    row = [
-        size(found[0][0]),
-        steps(found[0][0]),
-        spread([right for _, right, _ in found]),
-        "98.5 %",
-        f"{minutes:.1f}",
-    ]
+    row = [size(found[0][0]), steps(found[0][0]), spread([right for _, right, _ in found]), "98.5 %", f"{minutes:.1f}"]
     text = (
         f"{command(args)}: `regard train images` as it is, a ViT on the 1,797 digits of scikit-learn, 8 × 8 pixels; a fifth of "
         f"them are the test split, always the same. Seeds {seeds[0]} to {seeds[-1]}, which also choose the validation split; "
@@ -105,8 +97,7 @@ def mnist(args: argparse.Namespace) -> None:
     text = (
         f"{command(args)}: `regard train images --data FOLDER --model KIND` as it is, but for a number of steps instead of ten "
         "minutes; the 10,000 pictures of the test split. Minutes of one core, with reading, laws and report: ten on two "
-        "cores are twenty.\n\n"
-        + table(["model", "parameters", "steps", "accuracy", "to reach", "minutes"], rows)
+        "cores are twenty.\n\n" + table(["model", "parameters", "steps", "accuracy", "to reach", "minutes"], rows)
     )
     keep(RESULTS, "MNIST", text)
     print(text)
@@ -153,9 +144,7 @@ def hunger(args: argparse.Namespace) -> None:
         HERE / "images_hunger.png",
         log=True,
     )
-    rows_ = [
-        [f"{count:,}", spread(seen["lenet"][i]), spread(seen["vit"][i])] for i, count in enumerate(COUNTS)
-    ]
+    rows_ = [[f"{count:,}", spread(seen["lenet"][i]), spread(seen["vit"][i])] for i, count in enumerate(COUNTS)]
     text = (
         f"{command(args)}: accuracy on the 10,000 pictures of MNIST's test split against the number of pictures to learn from, "
         f"{args.steps:,} steps whatever that is, a tenth of the pictures held out, {args.seeds} seeds. Convolution knows from "
@@ -179,9 +168,7 @@ def shuffled(args: argparse.Namespace) -> None:
         about = run.config.corpus
         x = (test - about["mean"][0]) / about["deviation"][0]
         model: Any = regard.load(str(run.path)).eval()
-        seen[name] = [
-            accuracy(model, in_other_order(x, model.config.patch, share), answer) for share in SHARES
-        ]
+        seen[name] = [accuracy(model, in_other_order(x, model.config.patch, share), answer) for share in SHARES]
     names = {"rotary": "rotary positions", "learned": "learned positions", "none": "no positions"}
     draw(
         [100 * share for share in SHARES],
@@ -189,10 +176,7 @@ def shuffled(args: argparse.Namespace) -> None:
         "patches out of place, %",
         HERE / "images_shuffled.png",
     )
-    rows = [
-        [f"{100 * share:.0f} %", *(f"{seen[name][i]:.2f} %" for name in seen)]
-        for i, share in enumerate(SHARES)
-    ]
+    rows = [[f"{100 * share:.0f} %", *(f"{seen[name][i]:.2f} %" for name in seen)] for i, share in enumerate(SHARES)]
     text = (
         f"{command(args)}: ViTs trained for {args.steps:,} steps on MNIST, tested on pictures of which so many patches are in "
         "each other's places. Without positions a picture is a bag of patches: no order is noticed, and less is known. "
@@ -212,16 +196,12 @@ def in_other_order(x: Tensor, patch: int, share: float) -> Tensor:
     places = torch.arange(n).repeat(b, 1)
     places.scatter_(1, moving, moving.gather(1, torch.rand(moving.shape, generator=draw_).argsort(1)))
     patches = patches.gather(1, places[..., None].expand_as(patches))
-    return (
-        patches.view(b, h // patch, w // patch, c, patch, patch).permute(0, 3, 1, 4, 2, 5).reshape(b, c, h, w)
-    )
+    return patches.view(b, h // patch, w // patch, c, patch, patch).permute(0, 3, 1, 4, 2, 5).reshape(b, c, h, w)
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, x: Tensor, answer: Tensor) -> float:
-    right = sum(
-        int((model(a).argmax(1) == b).sum()) for a, b in zip(x.split(500), answer.split(500), strict=True)
-    )
+    right = sum(int((model(a).argmax(1) == b).sum()) for a, b in zip(x.split(500), answer.split(500), strict=True))
     return 100 * right / len(answer)
 
 
@@ -244,9 +224,7 @@ def draw(x: Any, lines: dict[str, list[list[float]]], label: str, path: Path, lo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="what")
     work: dict[str, tuple[Callable[[argparse.Namespace], None], int | None, int]] = {
         "digits": (digits, None, 5),
@@ -257,16 +235,11 @@ def main() -> None:
     for name, (run, count, seeds) in work.items():
         sub = commands.add_parser(name)
         sub.set_defaults(run=run)
-        sub.add_argument(
-            "--steps", type=int, default=count, help="of each training; the recipe's minutes if not given"
-        )
+        sub.add_argument("--steps", type=int, default=count, help="of each training; the recipe's minutes if not given")
         sub.add_argument("--seeds", type=int, default=seeds)
         if name == "digits":
             sub.add_argument(
-                "--first",
-                type=int,
-                default=100,
-                help="the first seed; by those before 100 settings were chosen",
+                "--first", type=int, default=100, help="the first seed; by those before 100 settings were chosen"
             )
         else:
             sub.add_argument("--mnist", type=Path, required=True)

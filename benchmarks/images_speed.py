@@ -112,12 +112,9 @@ def entries(ours: nn.Module, theirs: dict[str, nn.Module], dtype: torch.dtype) -
     everyone = {"regard": ours} | {f"Hugging Face ({how})": model for how, model in theirs.items()}
     if dtype is torch.float32:
         return {who: Entry(model, dtype) for who, model in everyone.items()}
-    found = {
-        f"{who}, autocast": Entry(model, torch.float32, autocast=True) for who, model in everyone.items()
-    }
+    found = {f"{who}, autocast": Entry(model, torch.float32, autocast=True) for who, model in everyone.items()}
     return found | {
-        f"{who}, bfloat16 model": Entry(copy.deepcopy(model).to(dtype), dtype)
-        for who, model in everyone.items()
+        f"{who}, bfloat16 model": Entry(copy.deepcopy(model).to(dtype), dtype) for who, model in everyone.items()
     }
 
 
@@ -167,9 +164,7 @@ def speed(args: argparse.Namespace) -> None:
             for what in args.work:
                 ways = (*WAYS, COMPILED) if args.compile else WAYS
                 asked = [
-                    Asked(shape, who, dtype, what, args.batch, way, args.drop_path)
-                    for who in everyone
-                    for way in ways
+                    Asked(shape, who, dtype, what, args.batch, way, args.drop_path) for who in everyone for way in ways
                 ]
                 asked += [
                     one._replace(way=FIXED)
@@ -182,9 +177,7 @@ def speed(args: argparse.Namespace) -> None:
                 for one, took in sorted(seen.items(), key=lambda each: each[1]):
                     products, functions = parts[one]
                     of_usual = [fastest(each, is_usual) / each[one] for each in rounds]
-                    of_best = statistics.median(
-                        fastest(each, partial(is_rival, of=one)) / each[one] for each in rounds
-                    )
+                    of_best = statistics.median(fastest(each, partial(is_rival, of=one)) / each[one] for each in rounds)
                     rows.append([
                         shape, "training step" if what == "step" else what, str(dtype).removeprefix("torch."), one.who, one.way,
                         f"{args.batch / took:.1f}",
@@ -297,13 +290,13 @@ def bandwidth() -> float:
 def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -> None:
     clock = "seconds of the processor, since others used it, too" if args.shared else "seconds of the wall"
     chosen = {name: getattr(args, name) for name in ("dtypes", "shapes", "work")}
-    command = f"python benchmarks/images.py speed --batch {args.batch} --rounds {args.rounds} --seconds {args.seconds:g}"
+    command = (
+        f"python benchmarks/images.py speed --batch {args.batch} --rounds {args.rounds} --seconds {args.seconds:g}"
+    )
     command += "".join(f" --{name} {' '.join(values)}" for name, values in chosen.items())
     command += "".join(f" --{flag}" for flag in ("shared", "compile") if getattr(args, flag))
     command += f" --drop-path {args.drop_path:g}" if args.drop_path else ""
-    machine = (
-        f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
-    )
+    machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     text = (
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
         f"each in a process of its own, in turns of a second or more, {clock}; {args.rounds} rounds, "
@@ -320,16 +313,7 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
         "*If the rest were free*: of their best in this way, if all that is neither a product nor gelu, softmax or norm took "
         f"no time. *Off by*: from Hugging Face in float32. Memory: {memory / 1e9:.0f} GB/s."
     )
-    headers = [
-        "model",
-        "work",
-        "dtype",
-        "who",
-        "way",
-        "images/s",
-        "of theirs as it comes",
-        "of their best in this way",
-    ]
+    headers = ["model", "work", "dtype", "who", "way", "images/s", "of theirs as it comes", "of their best in this way"]
     headers += ["of the peak", "in products", "if the rest were free", "off by"]
     title = f"Images, speed in {' and '.join(args.dtypes)}, {args.batch} at once{', compiled' if args.compile else ''}"
     if args.drop_path:

@@ -83,15 +83,11 @@ def struck(path: Path) -> str:
 def outcome(path: Path) -> tuple[list[tuple[str, int, float]], bytes]:
     """Everything that must be the same: losses of steps and of evaluations, and the published model."""
     run = Run.open(path)
-    return [
-        (each["event"], each["step"], each["loss"]) for each in run.metrics()
-    ], run.model_file.read_bytes()
+    return [(each["event"], each["step"], each["loss"]) for each in run.metrics()], run.model_file.read_bytes()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -120,17 +116,10 @@ def main() -> None:
             f"`python benchmarks/kills.py --kills {options.kills}`: a decoder of {CONFIG.steps} steps, checkpoints every "
             f"{CONFIG.save_every}, two batches a step, dropout, averaged weights.",
             table(
-                [
-                    "kills",
-                    "runs they were spread over",
-                    "losses compared in each",
-                    "runs that differed in any bit",
-                ],
+                ["kills", "runs they were spread over", "losses compared in each", "runs that differed in any bit"],
                 rows,
             ),
-            table(
-                ["where a kill struck", "times"], [[name, str(count)] for name, count in where.most_common()]
-            ),
+            table(["where a kill struck", "times"], [[name, str(count)] for name, count in where.most_common()]),
         ]
     )
     print(text)

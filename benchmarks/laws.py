@@ -19,9 +19,7 @@ from regard.targets.open import hugging_face
 def main() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=128)
     arguments = parser.parse_args()
     torch.manual_seed(0)

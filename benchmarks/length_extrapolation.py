@@ -58,9 +58,7 @@ def config_of(kind: str, vocab: int, sizes: dict[str, Any]) -> DecoderConfig:
     return DecoderConfig(vocab=vocab, context=TRAINED, **sizes, **KINDS[kind])
 
 
-def learn(
-    kind: str, corpus: Corpus, work: Path, arguments: argparse.Namespace, sizes: dict[str, Any]
-) -> Decoder:
+def learn(kind: str, corpus: Corpus, work: Path, arguments: argparse.Namespace, sizes: dict[str, Any]) -> Decoder:
     """A trained model: trained, resumed, or found."""
     torch.manual_seed(arguments.seed)
     model = Decoder(config_of(kind, corpus.tokenizer.size, sizes))
@@ -111,9 +109,7 @@ def draw(found: dict[str, Any], lengths: list[int], path: Path) -> None:
         axis.minorticks_off()
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("validation loss, nats a character")
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(KINDS), frameon=False
-    )
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(KINDS), frameon=False)
     figure.savefig(path, dpi=110)
 
 
@@ -125,7 +121,7 @@ def report(found: dict[str, Any], arguments: argparse.Namespace, count: int, siz
         f"`python benchmarks/length_extrapolation.py work/ text.txt --steps {arguments.steps} --seed {arguments.seed}`: "
         f"decoders of {sizes['depth']} blocks (width {sizes['dim']}, {sizes['heads']} heads), trained on "
         f"{arguments.steps} batches of {BATCH} × {TRAINED} characters, the same for all. "
-        f"Loss in nats a character on the same {count:,} characters.",
+        f"Loss in nats a character on the same {count:,} characters."
     ]
     for way, words in WAYS.items():
         rows = [[kind, *(cell(found[f"{kind}, {way}, {n}"]) for n in arguments.lengths)] for kind in KINDS]
@@ -134,12 +130,8 @@ def report(found: dict[str, Any], arguments: argparse.Namespace, count: int, siz
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "work", type=Path, help="a folder for runs and figures; what is there is not done again"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path, help="a folder for runs and figures; what is there is not done again")
     parser.add_argument("text", help="a text file; characters of the last tenth are judged")
     parser.add_argument("--steps", type=int, default=1500, help="of each model")
     parser.add_argument("--seed", type=int, default=0)
@@ -158,9 +150,7 @@ def main() -> None:
     longest = max(arguments.lengths)
     count = min(arguments.stretch, (len(corpus.validation) - longest) // longest * longest)
     if count <= 0:
-        raise SystemExit(
-            f"the last tenth of the text must have {2 * longest:,} characters; give a longer text"
-        )
+        raise SystemExit(f"the last tenth of the text must have {2 * longest:,} characters; give a longer text")
     # sliding rows look back beyond the stretch
     text = Stretch(torch.tensor(corpus.ids.astype("int64")), corpus.split + longest, count)
     kept = work / "figures.json"

@@ -85,9 +85,7 @@ def change_table(rows: list[tuple[str, str]], name: str, seed: int = 0) -> list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train", help="a table of texts and labels")
     parser.add_argument("test", help="another one, on which all are judged")
     parser.add_argument("--steps", type=int, default=200)
@@ -108,12 +106,7 @@ def main() -> None:
             for name, tokens in TOKENS.items():
                 out = asked.out / f"{name} {path.stem} {asked.steps}".replace(" ", "-")
                 if not (out / "model.safetensors").exists():
-                    options = {
-                        "data.tokens": tokens,
-                        "model.bag": False,
-                        "train.steps": asked.steps,
-                        "train.seed": 0,
-                    }
+                    options = {"data.tokens": tokens, "model.bag": False, "train.steps": asked.steps, "train.seed": 0}
                     options |= {"data.context": 192 if name == "characters" else 64}
                     regard.train("text", data=str(path), out=out, options=options, report=False)
                 found = [regard.evaluate(out, test).measures["accuracy"] for test in tests.values()]

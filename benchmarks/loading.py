@@ -63,9 +63,7 @@ def make(folder: Path, pictures: int) -> None:
         place = folder / f"class {number % CLASSES}"
         place.mkdir(parents=True, exist_ok=True)
         blots = draw.integers(0, 256, (25, 25, 3)).astype(np.uint8)
-        Image.fromarray(blots).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(
-            place / f"{number}.jpg", quality=90
-        )
+        Image.fromarray(blots).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(place / f"{number}.jpg", quality=90)
 
 
 def measured(folder: Path, cache: Path, model: str, decoded: str) -> Seen:
@@ -87,9 +85,7 @@ def measured(folder: Path, cache: Path, model: str, decoded: str) -> Seen:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pictures", type=int, default=PICTURES)
     pictures = parser.parse_args().pictures
     rows = []

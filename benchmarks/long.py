@@ -154,9 +154,7 @@ def times(results: Results, tiny: bool, threads: int) -> None:
                     command = [sys.executable, __file__, "one", *asked]
                     done = subprocess.run(command, capture_output=True, text=True, check=False)
                     if done.returncode:
-                        print(
-                            f"failed: {' '.join(asked)}: {done.stderr.strip().splitlines()[-1:]}", flush=True
-                        )
+                        print(f"failed: {' '.join(asked)}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
                         continue
                     results.add(**what, **json.loads(done.stdout))
 
@@ -244,9 +242,7 @@ def main() -> None:
         name, n, causal, passes, threads = sys.argv[2:]
         print(json.dumps(measure_one(name, int(n), causal == "1", passes, int(threads))))
         return
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["errors", "time", "quality", "report"])
     parser.add_argument("data", nargs="?", type=Path, help="a text, or an .xz of it, for quality")
     parser.add_argument("--threads", type=int, default=2)

@@ -50,9 +50,7 @@ class Results:
 
 def report(results: Results, into: Path) -> None:
     title = "Long contexts"
-    text = [
-        f"`python benchmarks/long.py` on torch {torch.__version__}, {HEADS} heads of {CHANNELS} in float32."
-    ]
+    text = [f"`python benchmarks/long.py` on torch {torch.__version__}, {HEADS} heads of {CHANNELS} in float32."]
     text += list(error_tables(results)) + list(time_tables(results)) + list(quality_table(results))
     keep(into / "results.md", title, "\n\n".join(text))
     plot(results, into)
@@ -74,9 +72,7 @@ def error_tables(results: Results) -> Iterator[str]:
     rows = []
     for name in SETTINGS:
         for setting in SETTINGS[name]:
-            found = [
-                results.find(part="errors", attention=name, setting=setting, data=kind) for kind in kinds
-            ]
+            found = [results.find(part="errors", attention=name, setting=setting, data=kind) for kind in kinds]
             if any(found):
                 cells = ["" if each is None else f"{each['error']:.3g}" for each in found]
                 rows.append([name, f"{setting:,} {OPTION[name]}", *cells])
@@ -97,9 +93,7 @@ def time_tables(results: Results) -> Iterator[str]:
             rows = []
             for name in dict.fromkeys(line["attention"] for line in chosen):
                 of = {line["n"]: line for line in chosen if line["attention"] == name}
-                cells = [
-                    f"{of[n]['seconds']:.3g} ({of[n]['megabytes']:,})" if n in of else "" for n in lengths
-                ]
+                cells = [f"{of[n]['seconds']:.3g} ({of[n]['megabytes']:,})" if n in of else "" for n in lengths]
                 rows.append([name, *cells, crossing(of, chosen)])
             yield table(["attention", *(f"{n:,}" for n in lengths), "faster than exact from"], rows)
 
@@ -161,9 +155,7 @@ def plot(results: Results, into: Path) -> None:
             for name in dict.fromkeys(line["attention"] for line in chosen):
                 of = [line for line in chosen if line["attention"] == name]
                 axis.plot([line["n"] for line in of], [line["seconds"] for line in of], "o-", label=name)
-            axis.set(
-                xscale="log", yscale="log", xlabel="tokens", title="causal" if causal else "both directions"
-            )
+            axis.set(xscale="log", yscale="log", xlabel="tokens", title="causal" if causal else "both directions")
         axes[0].set_ylabel("seconds, forward and backward")
         axes[0].legend()
         figure.savefig(into / "long_time.png", dpi=120, bbox_inches="tight")

@@ -24,9 +24,7 @@ from regard.look.scene import gather
 def main() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--seconds", type=float, default=40)
     arguments = parser.parse_args()

@@ -174,9 +174,7 @@ def train_recall(steps: int, seed: int) -> str:
                 row.append(f"{accuracy_of(model(asked.x), asked.answer):.1%}")
         rows.append([name, *row])
         print(" ".join(rows[-1]), flush=True)
-    rows.append(
-        ["the best that counts of symbols allow", *(f"{_by_counts(length):.1%}" for length in LENGTHS)]
-    )
+    rows.append(["the best that counts of symbols allow", *(f"{_by_counts(length):.1%}" for length in LENGTHS)])
     return table(["memory", *(f"{length} tokens" for length in LENGTHS)], rows)
 
 
@@ -188,9 +186,7 @@ def _by_counts(length: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["gates", "recall"])
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)

@@ -45,9 +45,7 @@ UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 def make(path: Path, size: int, text: Path | None) -> None:
     """Lines of Python's library and of a text, shuffled again and again until there are `size` bytes of them."""
     root = Path(sysconfig.get_path("stdlib"))
-    sources = sorted(
-        each for each in root.glob("**/*.py") if "site-packages" not in each.relative_to(root).parts
-    )
+    sources = sorted(each for each in root.glob("**/*.py") if "site-packages" not in each.relative_to(root).parts)
     lines = [line for each in [*sources, *([] if text is None else [text])] for line in lines_of(each)]
     words = sorted({word for line in lines for word in re.findall(r"[a-z]{4,}", line)})
     draw = random.Random(0)
@@ -98,10 +96,7 @@ def watched(command: list[str], log: Path, environment: dict[str, str]) -> Seen:
             if sum(sizes.values()) > seen.peak:
                 said = STAGE.findall(log.read_text("utf-8", "replace")) or ["reading"]
                 seen = Seen(
-                    sum(sizes.values()),
-                    sizes.get(process.pid, 0),
-                    len(sizes),
-                    said[-1].replace("step", "training"),
+                    sum(sizes.values()), sizes.get(process.pid, 0), len(sizes), said[-1].replace("step", "training")
                 )
             time.sleep(EVERY)
     finally:
@@ -121,9 +116,7 @@ def anonymous(root: int) -> dict[int, float]:
         with suppress(OSError):  # it may have ended meanwhile
             status = (folder / "status").read_text().partition("RssAnon:")[2]
             found[number] = 1024.0 * int((status or "0").split()[0])
-            waiting += [
-                int(each) for task in folder.glob("task/*/children") for each in task.read_text().split()
-            ]
+            waiting += [int(each) for task in folder.glob("task/*/children") for each in task.read_text().split()]
     return found
 
 
@@ -131,9 +124,7 @@ def anonymous(root: int) -> dict[int, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path, nargs="?", metavar="TEXT")
     parser.add_argument("--size", type=size_of, default="1GB")
     parser.add_argument(
@@ -145,20 +136,9 @@ def main() -> None:
         folder = Path(name)
         make(folder / "text.txt", options.size, options.text)
         for kind, said in KINDS.items():
-            words = [
-                sys.executable,
-                "-m",
-                "regard",
-                "train",
-                "text",
-                "--data",
-                str(folder / "text.txt"),
-                *STEPS,
-            ]
+            words = [sys.executable, "-m", "regard", "train", "text", "--data", str(folder / "text.txt"), *STEPS]
             words += ["--out", str(folder / kind), *(["--data.tokens", kind] if kind != "auto" else [])]
-            seen = watched(
-                words, folder / f"{kind}.log", os.environ | {"REGARD_CACHE": str(folder / "cache")}
-            )
+            seen = watched(words, folder / f"{kind}.log", os.environ | {"REGARD_CACHE": str(folder / "cache")})
             over = over or seen.peak > LIMIT
             rows.append(
                 [
@@ -172,14 +152,7 @@ def main() -> None:
             )
             print(" | ".join(rows[-1]), flush=True)
         size = (folder / "text.txt").stat().st_size
-    heads = [
-        "tokens",
-        "peak of RssAnon",
-        "in the command itself",
-        "processes",
-        "it said last",
-        "under 1.5 GB",
-    ]
+    heads = ["tokens", "peak of RssAnon", "in the command itself", "processes", "it said last", "under 1.5 GB"]
     text = "\n\n".join(
         [
             f"`python benchmarks/memory.py{' TEXT' if options.text else ''}`: `regard train text --data text.txt "

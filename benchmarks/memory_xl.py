@@ -145,9 +145,7 @@ def one_pass(run: Run, ids: Tensor, first: int, segments: int) -> Tensor:
         places = some[:, None] - segments * SEGMENT + torch.arange(segments * SEGMENT)
         logits = model(ids[places - 1])[:, -SEGMENT:]
         asked = places[:, -SEGMENT:]
-        whole[asked.flatten()] = F.cross_entropy(
-            logits.transpose(1, 2).float(), ids[asked], reduction="none"
-        ).flatten()
+        whole[asked.flatten()] = F.cross_entropy(logits.transpose(1, 2).float(), ids[asked], reduction="none").flatten()
     return whole
 
 
@@ -227,7 +225,7 @@ def report(found: dict[str, dict[str, Any]], arguments: argparse.Namespace) -> s
     parts = [
         f"`python benchmarks/memory_xl.py work/ --steps {arguments.steps} --made-steps {arguments.made_steps}`: decoders that "
         f"read segments of {SEGMENT} tokens, {BATCH} streams; bits a token of the test split, by how far back it was needed "
-        "from. *128, 512*: trained with a memory of 128, judged with one of 512.",
+        "from. *128, 512*: trained with a memory of 128, judged with one of 512."
     ]
     for name, measured in found.items():
         counts = next(iter(measured.values()))["count"]
@@ -255,9 +253,7 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(
-        1, len(found), figsize=(5.5 * len(found), 4.4), layout="constrained", squeeze=False
-    )
+    figure, axes = pyplot.subplots(1, len(found), figsize=(5.5 * len(found), 4.4), layout="constrained", squeeze=False)
     for axis, (name, measured) in zip(axes[0], found.items(), strict=True):
         shown = [f"{memory}, {memory}" for memory in TRAINED] + [f"{TRAINED[-1]}, {4 * TRAINED[-1]}"]
         for way, colour in zip(shown, COLOURS, strict=True):
@@ -274,12 +270,8 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "work", type=Path, help="a folder for runs and figures; what is there is not done again"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path, help="a folder for runs and figures; what is there is not done again")
     parser.add_argument("--text", type=Path, help="a real text (UTF-8); without it only the made one")
     parser.add_argument("--steps", type=int, default=3000, help="of each model, on the real text")
     parser.add_argument("--made-steps", type=int, default=3000, help="of each model, on the made text")

@@ -56,9 +56,7 @@ class OfPoints(nn.Module):
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.net = PointNet(
-            PointNetConfig(features=3, outputs=len(CLASSES), hidden=hidden, turned=hidden // 2)
-        )
+        self.net = PointNet(PointNetConfig(features=3, outputs=len(CLASSES), hidden=hidden, turned=hidden // 2))
 
     def forward(self, batch: Batch) -> Tensor:
         of = batch["of"]
@@ -176,17 +174,13 @@ def errors(model: nn.Module) -> dict[str, float]:
     turn = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)))[0]
     turn = turn * torch.linalg.det(turn).sign()
     with torch.no_grad():
-        turned = Batch(
-            {"points": batch["points"] @ turn.T, "faces": batch["faces"], "of": batch["of"]}, batch.target
-        )
+        turned = Batch({"points": batch["points"] @ turn.T, "faces": batch["faces"], "of": batch["of"]}, batch.target)
         one, two = model(batch), model(turned)
     return {"rotation": float((one - two).abs().max() / one.abs().max())}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--again", action="store_true", help="forget what was done")
     options = parser.parse_args()
@@ -205,8 +199,7 @@ def main() -> None:
     for name in NETWORKS:
         runs = [done[f"{name}, seed {seed}, {options.seconds:g} s"] for seed in SEEDS]
         mean = {
-            what: sum(run[what] for run in runs) / len(runs)
-            for what in ("accuracy", "screws", "steps", "milliseconds")
+            what: sum(run[what] for run in runs) / len(runs) for what in ("accuracy", "screws", "steps", "milliseconds")
         }
         worst = {law: max(run["errors"][law] for run in runs) for law in runs[0]["errors"]}
         rows.append(
@@ -221,16 +214,7 @@ def main() -> None:
                 f"{worst['rotation']:.0e}",
             ]
         )
-    heads = [
-        "network",
-        "parameters",
-        "accuracy",
-        "left or right screw",
-        "steps",
-        "a step",
-        "gauge",
-        "rotation",
-    ]
+    heads = ["network", "parameters", "accuracy", "left or right screw", "steps", "a step", "gauge", "rotation"]
     text = (
         f"Seven families of surfaces, {options.seconds:g} seconds of one processor for each network, {BATCH} meshes a "
         f"step, {JUDGED} new ones to judge, mean of {len(SEEDS)} seeds. Without a direction screws are told apart in half "

@@ -61,17 +61,7 @@ MACHINES: dict[str, Callable[[], object]] = {
 
 def train(recipe: str, minutes: float, folder: Path) -> list[object]:
     """One run: the seconds of training and of the whole command as shares of the budget, steps, evaluations, threads."""
-    command = [
-        sys.executable,
-        "-m",
-        "regard",
-        "train",
-        recipe,
-        "--train.minutes",
-        str(minutes),
-        "--out",
-        str(folder),
-    ]
+    command = [sys.executable, "-m", "regard", "train", recipe, "--train.minutes", str(minutes), "--out", str(folder)]
     began = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     whole = time.perf_counter() - began
@@ -85,9 +75,7 @@ def train(recipe: str, minutes: float, folder: Path) -> list[object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--recipes", nargs="+", default=list(RECIPES))
     parser.add_argument("--machines", nargs="+", default=list(MACHINES), choices=list(MACHINES))

@@ -107,9 +107,7 @@ def decoder(setting: Setting, vocab: int) -> Decoder:
 
 def read(text: str, folder: Path) -> Corpus:
     return prepare(
-        TextConfig(path=text, tokens="characters", context=CONTEXT, validation=0.1, test=0.0),
-        cache=folder,
-        seed=0,
+        TextConfig(path=text, tokens="characters", context=CONTEXT, validation=0.1, test=0.0), cache=folder, seed=0
     )
 
 
@@ -127,11 +125,7 @@ def unigram(corpus: Corpus) -> float:
     count = torch.bincount(torch.as_tensor(corpus.train[:].astype("int64")), minlength=corpus.tokenizer.size)
     log = ((count + 1.0) / (count.sum() + len(count))).log()
     source = corpus.source(ROWS, CONTEXT, seed=0)
-    return (
-        -torch.stack([log[batch.target].mean() for batch in islice(source.validation(), JUDGED)])
-        .mean()
-        .item()
-    )
+    return -torch.stack([log[batch.target].mean() for batch in islice(source.validation(), JUDGED)]).mean().item()
 
 
 def verdict(loss: float, frequencies: float, vocab: int) -> str:
@@ -143,9 +137,7 @@ def verdict(loss: float, frequencies: float, vocab: int) -> str:
 def smooth(losses: list[float], over: int = 10) -> tuple[list[float], list[float]]:
     """Means of `over` steps, and where they are."""
     pieces = [losses[i : i + over] for i in range(0, len(losses), over)]
-    return [i * over + len(piece) / 2 for i, piece in enumerate(pieces)], [
-        sum(piece) / len(piece) for piece in pieces
-    ]
+    return [i * over + len(piece) / 2 for i, piece in enumerate(pieces)], [sum(piece) / len(piece) for piece in pieces]
 
 
 def draw(seen: dict[Setting, Outcome], frequencies: float, path: Path) -> None:
@@ -203,10 +195,7 @@ def all_of(settings: Iterable[Setting], text: str, folder: Path, workers: int) -
     """Each in a process of its own, the longest first."""
     began, seen = time.perf_counter(), {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        work = {
-            pool.submit(run, each, text, folder): each
-            for each in sorted(settings, key=lambda each: -each.depth)
-        }
+        work = {pool.submit(run, each, text, folder): each for each in sorted(settings, key=lambda each: -each.depth)}
         for done in as_completed(work):
             setting, outcome = work[done], done.result()
             seen[setting] = outcome
@@ -219,9 +208,7 @@ def all_of(settings: Iterable[Setting], text: str, folder: Path, workers: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", help="a text file, such as tinyshakespeare")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rate", type=float, default=3e-3)

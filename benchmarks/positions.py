@@ -47,10 +47,7 @@ DEPTH, ENCODER_DEPTH = 4, 2
 SIZES: dict[str, Any] = {"dim": 128, "heads": 4, "zero_start": True}
 KINDS: dict[str, dict[str, Any]] = {
     "none": {"position": "none"},
-    "sinusoidal": {
-        "position": "sinusoidal",
-        "embedding_scale": True,
-    },  # sines of height 1 would drown small embeddings
+    "sinusoidal": {"position": "sinusoidal", "embedding_scale": True},  # sines of height 1 would drown small embeddings
     "learned": {"position": "learned"},
     "concatenated": {"position": "concatenated", "embedding_scale": True},
     "relative": {"position": "none", "bias": "relative"},
@@ -84,9 +81,7 @@ def learn(model: nn.Module, task: Task, corpus: Corpus, steps: int, seed: int) -
         # nothing to look at: it is judged below
         source = TextSource(corpus.train, corpus.split, BATCH, TRAINED, seed)
         out = Path(folder) / "run"
-        train.train(
-            model=model, task=task, data=source, out=out, steps=steps, options={"seed": seed}, observers=[]
-        )
+        train.train(model=model, task=task, data=source, out=out, steps=steps, options={"seed": seed}, observers=[])
     return model.eval()
 
 
@@ -126,22 +121,15 @@ def loss(model: nn.Module, rows: Batch) -> float:
     size = max(1, AT_ONCE // rows.tokens.shape[1])
     parts = zip(rows.tokens.split(size), rows.target.split(size), strict=True)
     with torch.no_grad():
-        return NextToken().measure(model, (Batch({"tokens": tokens}, target) for tokens, target in parts))[
-            "loss"
-        ]
+        return NextToken().measure(model, (Batch({"tokens": tokens}, target) for tokens, target in parts))["loss"]
 
 
-def extrapolate(
-    kind: str, model: Decoder, text: Stretch
-) -> tuple[list[float | None], list[float | None], float]:
+def extrapolate(kind: str, model: Decoder, text: Stretch) -> tuple[list[float | None], list[float | None], float]:
     """Losses at all lengths, with all of the row in sight and with the last 64; and the loss by crops."""
     near = decoder(kind, model.config.vocab, window=TRAINED).eval()
     near.load_state_dict(model.state_dict())
     ends = kind == "learned"  # its table does
-    each = [
-        [None if ends and n > TRAINED else loss(seer, text.rows(n)) for n in LENGTHS]
-        for seer in (model, near)
-    ]
+    each = [[None if ends and n > TRAINED else loss(seer, text.rows(n)) for n in LENGTHS] for seer in (model, near)]
     return each[0], each[1], loss(model, text.rows(TRAINED, asked=TRAINED // 2))
 
 
@@ -260,24 +248,18 @@ class Exam:
 
 def exam(path: str, cache: Path, steps: int, seed: int) -> Exam:
     corpus = prepare(
-        TextConfig(path=path, tokens="characters", context=TRAINED, validation=0.1, test=0.0),
-        cache=cache,
-        seed=seed,
+        TextConfig(path=path, tokens="characters", context=TRAINED, validation=0.1, test=0.0), cache=cache, seed=seed
     )
     longest, have = LENGTHS[-1], len(corpus.validation)
     if have < longest:
         raise SystemExit(
             f"the last tenth of the text must have {longest:,} characters, got {have:,}; give a longer text"
         )
-    text = Stretch(
-        torch.tensor(corpus.ids.astype("int64")), corpus.split, min(STRETCH, have // longest * longest)
-    )
+    text = Stretch(torch.tensor(corpus.ids.astype("int64")), corpus.split, min(STRETCH, have // longest * longest))
     return Exam(corpus, text, orders(corpus, text, seed), steps, seed)
 
 
-def report(
-    about: Exam, found: dict[str, Decoded], asked: dict[str, list[str]], paid: dict[str, list[str]]
-) -> str:
+def report(about: Exam, found: dict[str, Decoded], asked: dict[str, list[str]], paid: dict[str, list[str]]) -> str:
     def numbers(values: list[float | None]) -> list[str]:
         return [NO_PLACE if value is None else f"{value:.3f}" for value in values]
 
@@ -292,35 +274,19 @@ def report(
         table(["position", *lengths], [[kind, *numbers(d.full)] for kind, d in found.items()]),
         f"The last {TRAINED} characters in sight of each block, the same weights; and crops of {TRAINED}, every "
         f"{TRAINED // 2}, that begin at place 0, judged on their second half:",
-        table(
-            ["position", *lengths, "crops"],
-            [[kind, *numbers([*d.near, d.crops])] for kind, d in found.items()],
-        ),
+        table(["position", *lengths, "crops"], [[kind, *numbers([*d.near, d.crops])] for kind, d in found.items()]),
         f"Cost, in turns, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()} (a step of {BATCH} rows "
         f"of {TRAINED}; a forward of 4 rows of {LENGTHS[-1]:,}, for which learned got a table as long):",
-        table(
-            ["position", "parameters", "training step", "forward"],
-            [[kind, *row] for kind, row in paid.items()],
-        ),
+        table(["position", "parameters", "training step", "forward"], [[kind, *row] for kind, row in paid.items()]),
         f"Shuffled words, the same decoders, rows of {TRAINED}:",
         table(
             ["position", "as written", "words shuffled", "difference"],
-            [
-                [kind, f"{usual:.3f}", f"{strange:.3f}", f"{strange - usual:+.3f}"]
-                for kind, usual, strange in words
-            ],
+            [[kind, f"{usual:.3f}", f"{strange:.3f}", f"{strange - usual:+.3f}"] for kind, usual, strange in words],
         ),
         f"Encoders of {ENCODER_DEPTH} blocks, without a causal mask, guess hidden characters. Do their answers change when "
         "words are shuffled, or rows mirrored (the largest change of a probability, in float64)?",
         table(
-            [
-                "position",
-                "keeps",
-                "loss as written",
-                "words shuffled",
-                "notices the shuffle",
-                "notices the mirror",
-            ],
+            ["position", "keeps", "loss as written", "words shuffled", "notices the shuffle", "notices the mirror"],
             [[kind, *row] for kind, row in asked.items()],
         ),
     ]
@@ -337,17 +303,11 @@ def draw(found: dict[str, Decoded], steps: int, path: Path) -> None:
     titles = ("all of the row in sight", f"the last {TRAINED} characters in sight of each block")
     for i, title in enumerate(titles):
         for (kind, d), colour in zip(found.items(), COLOURS, strict=True):
-            points = [
-                (n, value) for n, value in zip(LENGTHS, (d.full, d.near)[i], strict=True) if value is not None
-            ]
+            points = [(n, value) for n, value in zip(LENGTHS, (d.full, d.near)[i], strict=True) if value is not None]
             style = "X" if len(points) == 1 else "o-"
             label = f"{kind} ({NO_PLACE})" if len(points) == 1 else kind
             axes[i].plot(
-                *zip(*points, strict=True),
-                style,
-                color=colour,
-                label=label,
-                markersize=8 if style == "X" else 5,
+                *zip(*points, strict=True), style, color=colour, label=label, markersize=8 if style == "X" else 5
             )
         axes[i].axvline(TRAINED, color="#bbbbbb", linestyle=":", zorder=0)
         axes[i].set(xscale="log", xlabel="characters of a row", title=title)
@@ -362,9 +322,7 @@ def draw(found: dict[str, Decoded], steps: int, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", help="a text file; characters of the last tenth are judged")
     parser.add_argument("--steps", type=int, default=250, help="of each model")
     parser.add_argument("--seed", type=int, default=0)

@@ -29,12 +29,7 @@ KNOWN = (
     "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw "
     "a big, red ball."
 )
-SENTENCES = (
-    "That is a happy person",
-    "That is a happy dog",
-    "That is a very happy person",
-    "Today is a sunny day",
-)
+SENTENCES = ("That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day")
 COSINES = (0.694577, 0.942915, 0.256876)  # of the first with each of the others
 ORDER = ("attention_norm", "wq", "wk", "wv", "wo", "ffn_norm", "w1", "w2", "w3")
 NAMES = {
@@ -111,9 +106,7 @@ def read_pieces(path: Path, vocab: int) -> dict[str, Any]:
         scores.append(score)
         at += 8 + size
     tokens[:3] = ["<unk>", "<s>", "</s>"]
-    spaced = [
-        token if i < 3 else token.replace(" ", "\N{LOWER ONE EIGHTH BLOCK}") for i, token in enumerate(tokens)
-    ]
+    spaced = [token if i < 3 else token.replace(" ", "\N{LOWER ONE EIGHTH BLOCK}") for i, token in enumerate(tokens)]
     facts = {
         "tokenizer.ggml.model": "llama",
         "tokenizer.ggml.tokens": spaced,
@@ -144,7 +137,9 @@ def minilm(folder: Path) -> str:
     _, vectors = embed(folder, list(SENTENCES))
     found = vectors[1:] @ vectors[0]
     worst = float(np.abs(found - np.array(COSINES)).max())
-    return f"all-MiniLM-L6-v2: cosines {found.round(4).tolist()}, published {list(COSINES)}, differ by at most {worst:.1e}"
+    return (
+        f"all-MiniLM-L6-v2: cosines {found.round(4).tolist()}, published {list(COSINES)}, differ by at most {worst:.1e}"
+    )
 
 
 def gguf(path: Path) -> str:
@@ -156,9 +151,7 @@ def gguf(path: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("stories", "minilm", "gguf"):
         parser.add_argument(f"--{name}", type=Path)
     chosen = parser.parse_args()

@@ -56,9 +56,7 @@ class Judge(nn.Module):
     def forward(self, tokens: Tensor, *, real: Tensor | None = None) -> Tensor:
         where = count_places(real)
         x = self.body.embedded(tokens, where, real)
-        out: Tensor = self.head(
-            self.pool(self.body.stack(x, mask=self.body.mask, where=where, real=real), real)
-        )
+        out: Tensor = self.head(self.pool(self.body.stack(x, mask=self.body.mask, where=where, real=real), real))
         return out
 
 
@@ -101,9 +99,7 @@ def pretrain(task: str, plain: Path, work: Path, minutes: float, sizes: dict[str
     return train.train("text", data=plain, task=task, out=out, minutes=minutes, options=options, report=False)
 
 
-def tune(
-    run: Run, rows: Rows, tested: Rows, count: int, out: Path, arguments: argparse.Namespace
-) -> dict[str, float]:
+def tune(run: Run, rows: Rows, tested: Rows, count: int, out: Path, arguments: argparse.Namespace) -> dict[str, float]:
     """Accuracy and loss on the test table after fine-tuning; `fresh` weights of the same shape without a run's."""
     torch.manual_seed(arguments.seed)
     body: Any = recipe_of(run).load(run)
@@ -132,17 +128,11 @@ def tune(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "work", type=Path, help="a folder for runs and figures; what is there is not done again"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path, help="a folder for runs and figures; what is there is not done again")
     parser.add_argument("train", type=Path, help="a table with the columns text and label")
     parser.add_argument("test", type=Path)
-    parser.add_argument(
-        "--plain", type=Path, help="the text to pretrain on; without it the texts of the table"
-    )
+    parser.add_argument("--plain", type=Path, help="the text to pretrain on; without it the texts of the table")
     parser.add_argument("--minutes", type=float, default=5.0, help="of each pretraining")
     parser.add_argument("--tune-steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
@@ -182,8 +172,7 @@ def report(
 ) -> str:
     said = TASKS | {"none": "none: random weights, both directions"}
     lines = [
-        [words, *(f"{found[f'{task}-{count}']['accuracy']:.1%}" for count in LABELS)]
-        for task, words in said.items()
+        [words, *(f"{found[f'{task}-{count}']['accuracy']:.1%}" for count in LABELS)] for task, words in said.items()
     ]
     about = (
         f"`python benchmarks/pretraining.py work/ train.csv test.csv --minutes {arguments.minutes:g} --tune-steps "

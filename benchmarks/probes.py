@@ -73,9 +73,7 @@ def probe(x: Tensor, target: Tensor, classes: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", help="a text file")
     parser.add_argument("--steps", type=int, default=150)
     asked = parser.parse_args()
@@ -101,11 +99,7 @@ def main() -> None:
                 states = Stream(model.eval())(tokens)
             for number, state in enumerate(states):
                 before = (state[:, 1:], tokens[:, :-1])
-                figures = [
-                    probe(state, tokens, vocab),
-                    probe(*before, vocab),
-                    probe(state, places, CONTEXT),
-                ]
+                figures = [probe(state, tokens, vocab), probe(*before, vocab), probe(state, places, CONTEXT)]
                 where = "before the blocks" if number == 0 else f"after block {number}"
                 rows.append([kind, where, *(f"{figure:.1%}" for figure in figures)])
             print(kind, f"{float(loss):.3f}", flush=True)

@@ -25,15 +25,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("scale.json")
-FLOAT32 = [
-    "--train.precision",
-    "float32",
-    "--train.optimiser",
-    "adamw",
-    "--train.threads",
-    "1",
-    "--no-report",
-]
+FLOAT32 = ["--train.precision", "float32", "--train.optimiser", "adamw", "--train.threads", "1", "--no-report"]
 SMALL = ["text", "--model.dim", "64", "--model.depth", "2", "--data.context", "64", "--train.batch", "8"]
 MIDDLE = ["text", "--model.dim", "384", "--model.depth", "6", "--model.heads", "6", "--data.context", "256"]
 LARGE = ["text", "--model.dim", "768", "--model.depth", "12", "--model.heads", "12", "--data.context", "64"]
@@ -41,25 +33,11 @@ LARGE += ["--data.tokens", "bpe", "--data.vocabulary", "32768", "--model.ngrams"
 STILL = [f"--data.augment.{name}=0" for name in ("crop", "turn", "zoom")]
 KINDS = {  # without dropout, augmentation and batch norm
     "text": [*SMALL, "--model.dropout", "0"],
-    "images": [
-        "images",
-        "--model",
-        "vit",
-        "--model.dim",
-        "64",
-        "--model.depth",
-        "2",
-        "--train.batch",
-        "32",
-        *STILL,
-    ],
+    "images": ["images", "--model", "vit", "--model.dim", "64", "--model.depth", "2", "--train.batch", "32", *STILL],
     "sets": ["sets", "--train.batch", "32"],
     "graphs": ["graphs", "--train.batch", "32", "--model.dropout", "0", "--model.norm", "layernorm"],
 }
-CHANCE = {
-    "text": [*SMALL, "--model.dropout", "0.2"],
-    "images": ["images", "--train.batch", "32"],
-}  # with them
+CHANCE = {"text": [*SMALL, "--model.dropout", "0.2"], "images": ["images", "--train.batch", "32"]}  # with them
 
 
 def start(folder: Path, out: str, options: list[str], threads: int = 1) -> subprocess.Popen[str]:
@@ -101,9 +79,7 @@ def losses(kind: str, folder: Path) -> dict[str, Any]:
     alone = train(folder, "one", options)
     found = {
         "2 processes": compare_losses(alone, train(folder, "two", options + two())),
-        "2 threads": compare_losses(
-            alone, train(folder, "threads", [*options, "--train.threads", "2"], threads=2)
-        ),
+        "2 threads": compare_losses(alone, train(folder, "threads", [*options, "--train.threads", "2"], threads=2)),
     }
     if found["2 threads"] > 1e-6:
         several = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
@@ -140,9 +116,7 @@ def compare_losses(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> fl
 def train_in_float64(folder: Path, out: str, several: list[str], options: list[str]) -> list[dict[str, Any]]:
     script = str(Path(__file__).with_name("in_float64.py"))
     command = [sys.executable, *several, script, "train", *options, "--out", out]
-    subprocess.run(
-        command, cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True, capture_output=True
-    )
+    subprocess.run(command, cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True, capture_output=True)
     return metrics(folder / out)
 
 
@@ -159,11 +133,7 @@ def many_graphs(folder: Path) -> Path:
         labels.append(ring ^ int(draw.random() < 0.2))
         first += size
     np.savez(
-        folder / "graphs.npz",
-        edges=np.array(ends).T,
-        x=draw.normal(size=(first, 4)),
-        of=np.array(of),
-        labels=labels,
+        folder / "graphs.npz", edges=np.array(ends).T, x=draw.normal(size=(first, 4)), of=np.array(of), labels=labels
     )
     return folder / "graphs.npz"
 
@@ -253,24 +223,13 @@ def workers(out: str) -> list[int]:
 def pause(folder: Path) -> dict[str, Any]:
     """Seconds that a checkpoint of 123 M parameters with AdamW holds up the training: of four, those after the first."""
     found: dict[str, Any] = {}
-    options = [
-        *LARGE,
-        *FLOAT32,
-        "--train.steps",
-        "43",
-        "--train.save_every",
-        "6",
-        "--train.evaluate_every",
-        "4",
-    ]
+    options = [*LARGE, *FLOAT32, "--train.steps", "43", "--train.save_every", "6", "--train.evaluate_every", "4"]
     options += ["--data.validation", "0.0001"]
     for name, more in (("blocking", []), ("beside", ["--train.save_beside"])):
         times = [each["seconds"] for each in steps_of(train(folder, name, [*options, *more]))]
         gaps = {step: after - at for step, (at, after) in enumerate(itertools.pairwise(times), 1)}
         usual = statistics.median(gaps.values())
-        saves = [
-            round(gaps[step] - usual, 3) for step in (6, 18, 30, 42)
-        ]  # without an evaluation at the same step
+        saves = [round(gaps[step] - usual, 3) for step in (6, 18, 30, 42)]  # without an evaluation at the same step
         found[name] = {"pause": statistics.median(saves[1:]), "all": saves, "a step": usual}
     return found
 
@@ -372,9 +331,7 @@ def traffic(folder: Path) -> dict[str, Any]:
         sent, seconds = [], 0.0
         for steps in (6, 26):
             began = bytes_sent()
-            events = train(
-                folder, f"{parallel}{world}{len(more)}-{steps}", [*options, "--train.steps", str(steps)]
-            )
+            events = train(folder, f"{parallel}{world}{len(more)}-{steps}", [*options, "--train.steps", str(steps)])
             sent.append(bytes_sent() - began)
             seconds = pace(events) if steps > 6 else 0.0
         name = f"{parallel}, {world} processes" + ("" if more else ", with tables")
@@ -419,9 +376,7 @@ ROWS: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", nargs="?", choices=[*ROWS, "kills"])
     parser.add_argument("--count", type=int, default=10, help="kills")
     chosen = parser.parse_args()

@@ -35,11 +35,7 @@ from regard.training.step import seed_all
 HERE = Path(__file__).parent
 KINDS = ("conv", "lstm", "decoder")
 NAMES = {"conv": "CNN", "lstm": "RNN (LSTM)", "decoder": "attention"}
-COLOURS = {
-    "conv": "#d55e00",
-    "lstm": "#0072b2",
-    "decoder": "#009e73",
-}  # told apart without colour vision, too
+COLOURS = {"conv": "#d55e00", "lstm": "#0072b2", "decoder": "#009e73"}  # told apart without colour vision, too
 DEPTHS = {"conv": 6, "lstm": 2, "decoder": 4}
 HEADS, KERNEL = 4, 5
 SYMBOLS, NOISE = 16, 16  # ids of what is to be recalled, and of what lies between; one more asks
@@ -153,11 +149,7 @@ def train_text(kind: str, text: str, wanted: int, out: Path, minutes: float) -> 
     if out.exists():
         run = regard.train("text", resume=True, **how)
     else:
-        options = {
-            "model.dim": find_width(kind, 65, wanted),
-            "model.depth": DEPTHS[kind],
-            "data.tokens": "characters",
-        }
+        options = {"model.dim": find_width(kind, 65, wanted), "model.depth": DEPTHS[kind], "data.tokens": "characters"}
         if kind == "decoder":
             options |= {"model.heads": HEADS, "model.ngrams": 1}
         run = regard.train("text", data=text, minutes=minutes, options=options, **how)
@@ -217,9 +209,7 @@ def powers(first: int, last: int) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", help="a text file, such as tinyshakespeare")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark-sequences"))
     parser.add_argument("--parameters", type=int, default=1_000_000)
@@ -228,9 +218,7 @@ def main() -> None:
     parser.add_argument("--farthest", type=int, default=256, help="largest distance of a symbol")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each length")
     parser.add_argument("--minutes", type=float, default=5.0, help="of training on the text, for each model")
-    parser.add_argument(
-        "--recall-minutes", type=float, default=5.0, help="of learning to recall, for each model"
-    )
+    parser.add_argument("--recall-minutes", type=float, default=5.0, help="of learning to recall, for each model")
     parser.add_argument("--picture", type=Path, help="where the plots go; None: into --out")
     parser.add_argument("--keep", action="store_true", help="write results.md and sequence_plots.png")
     asked = parser.parse_args()
@@ -274,13 +262,7 @@ def main() -> None:
 
 def make_table(widths: dict[str, int], lengths: list[int], seen: dict[str, Any]) -> str:
     first, last = str(lengths[0]), str(lengths[-1])
-    headers = [
-        "model",
-        "parameters",
-        f"ms a step, rows of {first}",
-        f"of {last}",
-        "farthest recall above 90 %",
-    ]
+    headers = ["model", "parameters", f"ms a step, rows of {first}", f"of {last}", "farthest recall above 90 %"]
     headers += [f"steps one after another, {last} tokens", "validation loss"]
     rows = []
     for kind in KINDS:

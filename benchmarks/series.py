@@ -113,9 +113,7 @@ def ets(path: str, season: int, horizon: int) -> tuple[dict[str, float], float]:
         found.append(np.asarray(last.forecast(horizon)))
         truth.append(values[origin + 1 : origin + 1 + horizon])
     scaled = naive_errors(held.series.part(0, held.train), season)
-    judged = point_measures(
-        np.array(truth)[..., None], np.array(found)[..., None], np.tile(scaled, (len(truth), 1))
-    )
+    judged = point_measures(np.array(truth)[..., None], np.array(found)[..., None], np.tile(scaled, (len(truth), 1)))
     return judged, time.perf_counter() - start
 
 
@@ -159,16 +157,12 @@ def main() -> None:
             _, season, horizon = SERIES[name]
             path = write(Path(folder), name)
             judged, seconds = ets(path, season, horizon)
-            rows.append(
-                [name, "ETS", f"{judged['MAE']:.3f}", f"{judged['MASE']:.3f}", "–", "–", f"{seconds:.0f} s"]
-            )
+            rows.append([name, "ETS", f"{judged['MAE']:.3f}", f"{judged['MASE']:.3f}", "–", "–", f"{seconds:.0f} s"])
             print(*rows[-1], flush=True)
             first = None
             for kind in asked.models:
                 found = [
-                    learn(
-                        path, kind, season, horizon, seed, asked.steps, Path(folder) / f"{name}-{kind}-{seed}"
-                    )
+                    learn(path, kind, season, horizon, seed, asked.steps, Path(folder) / f"{name}-{kind}-{seed}")
                     for seed in range(asked.seeds)
                 ]
                 if first is None:
@@ -178,10 +172,7 @@ def main() -> None:
                         said = "seasonal naive" if rival == "naive" else "linear (ridge)"
                         rows.append([name, said, f"{m['MAE']:.3f}", f"{m['MASE']:.3f}", "–", "–", "–"])
                         print(*rows[-1], flush=True)
-                mean = {
-                    key: statistics.fmean(each.measures[key] for each, _ in found)
-                    for key in found[0][0].measures
-                }
+                mean = {key: statistics.fmean(each.measures[key] for each, _ in found) for key in found[0][0].measures}
                 band = next(key for key in mean if "band" in key)
                 rows.append([
                     name, kind, f"{mean['MAE']:.3f}", f"{mean['MASE']:.3f}", f"{mean['weighted quantile loss']:.4f}",

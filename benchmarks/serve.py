@@ -69,9 +69,7 @@ def make_models(shape: str, dtype: torch.dtype) -> tuple[Any, Any]:
 
     torch.manual_seed(0)
     settings = dict(SHAPES[shape])
-    theirs = AutoModelForCausalLM.from_config(
-        AutoConfig.for_model(settings.pop("model_type"), **settings)
-    ).eval()
+    theirs = AutoModelForCausalLM.from_config(AutoConfig.for_model(settings.pop("model_type"), **settings)).eval()
     with tempfile.TemporaryDirectory() as folder:
         theirs.save_pretrained(folder)
         ours = read_pretrained(folder).build().eval()
@@ -105,9 +103,7 @@ def write_theirs(model: Any, prompts: list[list[int]], new: int) -> list[list[in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="smollm2")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--texts", type=int, default=16)
@@ -124,10 +120,7 @@ def main() -> None:
     ways: dict[str, tuple[int, Callable[[], list[list[int]]]]] = {
         "Hugging Face, all in one batch": (len(prompts), lambda: write_theirs(theirs, prompts, asked.new)),
         "regard, all at once": (len(prompts), lambda: write(ours, prompts, asked.new, asked.texts)),
-        "Hugging Face, one by one": (
-            len(few),
-            lambda: [write_theirs(theirs, [p], asked.new)[0] for p in few],
-        ),
+        "Hugging Face, one by one": (len(few), lambda: [write_theirs(theirs, [p], asked.new)[0] for p in few]),
         "regard, one by one": (len(few), lambda: write(ours, few, asked.new, 1)),
     }
     write(ours, prompts, 2, asked.texts)
@@ -151,9 +144,7 @@ def main() -> None:
     at_once = texts["regard, all at once"]
     same = [a == b for a, b in zip(at_once, texts["regard, one by one"], strict=False)]
     also = [a == b for a, b in zip(at_once, texts["Hugging Face, all in one batch"], strict=True)]
-    print(
-        f"\nthe same texts as one by one: {sum(same)} of {len(same)}; as Hugging Face: {sum(also)} of {len(also)}"
-    )
+    print(f"\nthe same texts as one by one: {sum(same)} of {len(same)}; as Hugging Face: {sum(also)} of {len(also)}")
 
 
 if __name__ == "__main__":

@@ -56,10 +56,7 @@ class Told(Observer):
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
         told = "  ".join(f"{name} {value:.4f}" for name, value in measures.items())
         spent = time.process_time() - self.began
-        print(
-            f"{self.name}  step {step}  {spent:.0f} s  training {np.mean(self.losses[-50:]):.4f}  {told}",
-            flush=True,
-        )
+        print(f"{self.name}  step {step}  {spent:.0f} s  training {np.mean(self.losses[-50:]):.4f}  {told}", flush=True)
 
 
 @dataclass
@@ -84,9 +81,7 @@ class Trained:
     steps: int
 
 
-def trained(
-    kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None = None, name: str = ""
-) -> Trained:
+def trained(kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None = None, name: str = "") -> Trained:
     """A model of a kind, by the recipe with these options; the best weights, as the validation split sees them.
 
     judged: other sets than those that are learned from to choose the best weights by.
@@ -99,8 +94,7 @@ def trained(
         if judged is not None:
             source = JudgedBy(source, source_of(judged, recipe.train.seed, recipe.train.batch))
         run = create_run(
-            Path(folder) / "run",
-            {"recipe": "sets", "kind": job.kind, "model": job.model, "train": recipe.train},
+            Path(folder) / "run", {"recipe": "sets", "kind": job.kind, "model": job.model, "train": recipe.train}
         )
         began = time.process_time()
         result = loop.fit(run, model, job.task, source, recipe.train, observers=[Told(name or kind)])
@@ -147,11 +141,7 @@ MAX_MODELS = {
         {"model.pool": "sum", "model.layers": "alone", "model.depth": 3, "model.hidden": 64},
         1.902,
     ),
-    "SetTransformer": (
-        "settransformer",
-        {"model.points": None, "model.hidden": 64, "model.heads": 4},
-        0.2085,
-    ),
+    "SetTransformer": ("settransformer", {"model.points": None, "model.hidden": 64, "model.heads": 4}, 0.2085),
 }
 
 
@@ -175,9 +165,7 @@ def largest(arguments: argparse.Namespace) -> None:
             errors.append(measured(found.task, found.model, SetsConfig(task="max"), seed, splits=8)["MAE"])
             minutes.append(found.minutes)
             print(name, seed, errors[-1], f"{minutes[-1]:.1f} minutes", flush=True)
-        rows.append(
-            [name, spread(errors, 4), f"{published:.4f}", f"{max(minutes):.1f}", str(arguments.seeds)]
-        )
+        rows.append([name, spread(errors, 4), f"{published:.4f}", f"{max(minutes):.1f}", str(arguments.seeds)])
     said = (
         f"`python benchmarks/sets.py max --seeds {arguments.seeds} --steps {arguments.steps} --lr {arguments.lr}`: the largest "
         "of 1 to 10 whole numbers from 1 to 99; 64 channels, 128 new sets a step, 4,096 new sets to judge by. Mean and "
@@ -235,11 +223,7 @@ def clusters(arguments: argparse.Namespace) -> None:
         f"{found.steps} steps in "
         f"{found.minutes:.0f} minutes of one thread. Published: Lee et al. 2019, table 15.\n\n"
     )
-    keep(
-        RESULTS,
-        "Sets: amortised clustering",
-        said + table(["who", "log-likelihood a point", "published"], rows),
-    )
+    keep(RESULTS, "Sets: amortised clustering", said + table(["who", "log-likelihood a point", "published"], rows))
     print(rows)
     picture_clusters(found.model, whole)
 
@@ -293,9 +277,7 @@ def picture_clusters(model: nn.Module, config: SetsConfig) -> None:
             for times in (1, 2):
                 widths = [2 * times * each for each in deviation]
                 axis.add_patch(Ellipse(middle, *widths, fill=False, color=colour, lw=0.6 + 2 * np.exp(share)))
-        axis.set(
-            xlim=(-5, 5), ylim=(-5, 5), aspect="equal", xticks=[], yticks=[], title=f"{len(points)} points"
-        )
+        axis.set(xlim=(-5, 5), ylim=(-5, 5), aspect="equal", xticks=[], yticks=[], title=f"{len(points)} points")
     figure.savefig(Path(__file__).parent / "clusters.png", dpi=110)
 
 
@@ -366,13 +348,7 @@ def solids(arguments: argparse.Namespace) -> None:
         ]
         for learned in ("none", "any")
     ]
-    headers = [
-        "learned from",
-        "unturned",
-        "turned",
-        "turned, 256 points",
-        *(f"mean of {n} turns" for n in SAMPLES),
-    ]
+    headers = ["learned from", "unturned", "turned", "turned, 256 points", *(f"mean of {n} turns" for n in SAMPLES)]
     keep(RESULTS, "Sets: solids", said + table(headers, more) + "\n\nPicture: `solids.png`.")
     picture_solids(by_points, plain, averaged)
 
@@ -382,9 +358,7 @@ def over_turns(model: nn.Module, samples: int) -> nn.Module:
     return Sampled(model, Rotations("space"), OnVectors(), Fixed(), samples=samples)
 
 
-def picture_solids(
-    by_points: Mapping[int, float], plain: Mapping[str, float], averaged: Mapping[Any, float]
-) -> None:
+def picture_solids(by_points: Mapping[int, float], plain: Mapping[str, float], averaged: Mapping[Any, float]) -> None:
     from matplotlib import pyplot
 
     from regard.data.batch import generator
@@ -400,9 +374,7 @@ def picture_solids(
         axis.set_axis_off()
     left, right = bottom.subplots(1, 2)
     left.plot(list(by_points), [100 * share for share in by_points.values()], "o-")
-    left.set(
-        xscale="log", xlabel="points of a cloud", ylabel="accuracy, %", title="twelve solids, turned any way"
-    )
+    left.set(xscale="log", xlabel="points of a cloud", ylabel="accuracy, %", title="twelve solids, turned any way")
     left.set_xticks(list(by_points), [str(count) for count in by_points])
     left.minorticks_off()
     for learned, colour in (("any", "C0"), ("none", "C3")):
@@ -468,9 +440,7 @@ def picture_symmetry(found: Mapping[tuple[str, int], list[float]]) -> None:
 
     figure, axis = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
     for name in RIVALS:
-        means, errors = zip(
-            *((np.mean(found[name, sets]), np.std(found[name, sets])) for sets in SETS), strict=True
-        )
+        means, errors = zip(*((np.mean(found[name, sets]), np.std(found[name, sets])) for sets in SETS), strict=True)
         axis.errorbar(SETS, means, errors, fmt="o-", capsize=3, label=name)
     axis.axhline(100 / 12, color="0.6", ls=":", label="guessing")
     axis.set(
@@ -487,9 +457,7 @@ def picture_symmetry(found: Mapping[tuple[str, int], list[float]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(required=True)
     part = parts.add_parser("max")
     part.add_argument("--seeds", type=int, default=3)

@@ -84,9 +84,7 @@ def judged(model: torch.nn.Module, batches: object) -> float:
     model.eval()
     total = count = 0.0
     for batch in batches:  # type: ignore[attr-defined]
-        losses = F.cross_entropy(
-            model(batch["tokens"]).logits.flatten(0, 1), batch.target.flatten(), reduction="none"
-        )
+        losses = F.cross_entropy(model(batch["tokens"]).logits.flatten(0, 1), batch.target.flatten(), reduction="none")
         asked = batch.target.flatten() >= 0
         total, count = total + losses[asked].sum().item(), count + asked.sum().item()
     model.train()
@@ -123,9 +121,7 @@ def ours(corpus_file: str, seed: int, steps: int) -> tuple[float | None, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", help="tinyshakespeare as a text file")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=OURS, help="steps of the recipe")

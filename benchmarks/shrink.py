@@ -24,14 +24,8 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"type_vocab_size|pretraining_tp|.*(range|factor|_eps|rate|coefficient|cost|index|idx)", to(10**9)),
     (r".*vocab_size|n_token|vocab_size_per_layer_input", to(VOCAB)),
     (r".*(token_ids?|token_index|_token)", lambda given: given if given < VOCAB else 40 + given % 61),
-    (
-        r"(|.*_)(num_key_value_heads|num_kv_heads|n_kv_heads)",
-        lambda given: 1 if given == 1 else 2,
-    ),  # fewer than heads
-    (
-        r"(|.*_)(num_heads|attention_heads|n_heads?|num_attention_heads|heads)|linear_num_(key|value)_heads",
-        to(HEADS),
-    ),
+    (r"(|.*_)(num_key_value_heads|num_kv_heads|n_kv_heads)", lambda given: 1 if given == 1 else 2),  # fewer than heads
+    (r"(|.*_)(num_heads|attention_heads|n_heads?|num_attention_heads|heads)|linear_num_(key|value)_heads", to(HEADS)),
     (r"(|.*_)(d_head|head_dim|d_kv|attention_head_dim|attention_head_size|rotary_dim)", to(HEAD)),
     (r"(q|kv|o)_lora_rank", to(16)),
     (r".*(intermediate_size|ffn_dim|d_ff|n_inner|d_inner|inner_dim|mlp_dim)", to(INNER)),
@@ -128,9 +122,7 @@ def small(cls: Any, **given: Any) -> Any:
 
     common = {field.name for field in fields(PreTrainedConfig)}
     given_by_class = {
-        field.name: default(field)
-        for field in fields(cls)
-        if field.name not in common and field.name[0] != "_"
+        field.name: default(field) for field in fields(cls) if field.name not in common and field.name[0] != "_"
     }
     values = {name: less for name, value in given_by_class.items() if (less := shrunk(name, value)) != value}
     if "layer_types" in given_by_class and "num_hidden_layers" in values:
@@ -138,9 +130,7 @@ def small(cls: Any, **given: Any) -> Any:
     if {"depths", "hidden_sizes", "embed_dims"} & set(given_by_class) and "image_size" in values:
         values["image_size"] = shrunk_picture(given_by_class["image_size"], 64)  # every stage halves it
     for name, value in given_by_class.items():
-        if name.endswith("num_key_value_heads") and value == given_by_class.get(
-            name.replace("key_value", "attention")
-        ):
+        if name.endswith("num_key_value_heads") and value == given_by_class.get(name.replace("key_value", "attention")):
             values[name] = HEADS
     for key, spec in cls.sub_configs_defaults.items():
         if spec.optional and key not in given:

@@ -61,15 +61,11 @@ class TorchDecoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        layer = nn.TransformerEncoderLayer(
-            DIM, HEADS, 4 * DIM, dropout=0.0, batch_first=True, norm_first=True
-        )
+        layer = nn.TransformerEncoderLayer(DIM, HEADS, 4 * DIM, dropout=0.0, batch_first=True, norm_first=True)
         self.embedding, self.position_embedding = nn.Embedding(VOCAB, DIM), nn.Embedding(CONTEXT, DIM)
         self.blocks = nn.TransformerEncoder(layer, DEPTH, norm=nn.LayerNorm(DIM), enable_nested_tensor=False)
         self.head = nn.Linear(DIM, VOCAB, bias=False)
-        self.register_buffer(
-            "mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False
-        )
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.embedding(tokens) + self.position_embedding.weight[: tokens.shape[1]]
@@ -146,9 +142,7 @@ def flops(model: nn.Module) -> int:
     """Operations of one step, counted for all alike: matrices that tokens pass, and the head, and attention."""
     tables = ("emb", "wte", "wpe", "table", "head")
     matrices = sum(
-        p.numel()
-        for name, p in model.named_parameters()
-        if p.dim() == 2 and not any(t in name for t in tables)
+        p.numel() for name, p in model.named_parameters() if p.dim() == 2 and not any(t in name for t in tables)
     )
     return 3 * BATCH * CONTEXT * (2 * (matrices + VOCAB * DIM) + 4 * DIM * CONTEXT * DEPTH)
 
@@ -188,9 +182,7 @@ def profile() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compile", action="store_true", help="compiled as well")
     parser.add_argument("--profile", action="store_true", help="only show where our step spends its time")
     parser.add_argument("--seconds", type=float, default=60, help="of measuring, for each table")

@@ -30,11 +30,7 @@ from regard.verbs.train import train
 
 PIECE = 2 << 20
 LEARNED = 10  # pieces that words and bpe are learned from
-CHATS = {
-    "characters": {},
-    "bytes": {},
-    **{f"bpe {size:,}": {"data.vocabulary": size} for size in (512, 1024, 8192)},
-}
+CHATS = {"characters": {}, "bytes": {}, **{f"bpe {size:,}": {"data.vocabulary": size} for size in (512, 1024, 8192)}}
 
 
 # ── encode
@@ -95,34 +91,21 @@ def measure_chats(play: Path, minutes: float, most: int | None) -> list[list[str
         data = Path(folder) / "chats.jsonl"
         write_chats(play, data, most)
         for name, options in CHATS.items():
-            given = {
-                "train.minutes": minutes,
-                "data.tokens": name.partition(" ")[0],
-                "train.threads": 1,
-                **options,
-            }
+            given = {"train.minutes": minutes, "data.tokens": name.partition(" ")[0], "train.threads": 1, **options}
             run = train("text", data=str(data), out=f"{folder}/{name}", options=given, report=False)
             found, steps = evaluate(run.path), run.metrics()[-1]["step"]
             characters = characters or found.count  # the first has a token for each
             loss = found.measures["loss"] * found.count / characters
             unseen = load(run.path).unknowns("Zoë")
             rows.append(
-                [
-                    name,
-                    f"{found.count / characters:.2f}",
-                    f"{loss:.3f}",
-                    f"{steps:,}",
-                    ", ".join(unseen) or "nothing",
-                ]
+                [name, f"{found.count / characters:.2f}", f"{loss:.3f}", f"{steps:,}", ", ".join(unseen) or "nothing"]
             )
             print(*rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("encode", "chats"))
     parser.add_argument("text", type=Path)
     parser.add_argument("--workers", type=int, default=2)
@@ -134,9 +117,7 @@ def main() -> None:
         said = table(["tokens", "who", "seconds of the processor", "of the clock"], rows)
     else:
         rows = measure_chats(chosen.text, chosen.minutes, chosen.most)
-        said = table(
-            ["tokens", "for each character", "loss for each character", "steps", "unknown in Zoë"], rows
-        )
+        said = table(["tokens", "for each character", "loss for each character", "steps", "unknown in Zoë"], rows)
     print(said)
 
 

@@ -91,11 +91,7 @@ def copy_marian(theirs: Any) -> EncoderDecoder:
 
 def parts_of(layer: Any, side: str) -> dict[str, Any]:
     """The parts of a layer of Marian by the names of ours."""
-    parts = {
-        "mlp.norm": layer.final_layer_norm,
-        "mlp.f.up": layer.fc1,
-        "mlp.f.down": layer.fc2,
-    }
+    parts = {"mlp.norm": layer.final_layer_norm, "mlp.f.up": layer.fc1, "mlp.f.down": layer.fc2}
     attentions = {"attention": (layer.self_attn, layer.self_attn_layer_norm)}
     if side == "decoder":
         attentions["cross"] = (layer.encoder_attn, layer.encoder_attn_layer_norm)
@@ -155,9 +151,7 @@ def translate_theirs(model: Any, sources: Sequence[Tensor], beams: int) -> list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--beams", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -189,11 +183,7 @@ def main() -> None:
     if asked.keep:
         machine = f"{platform.processor() or platform.machine()}, {asked.threads} threads"
         command = f"`python benchmarks/translate_speed.py` on {machine}, torch {torch.__version__}, beam {asked.beams}"
-        keep(
-            RESULTS,
-            "Beam search against Hugging Face",
-            f"{command}. Medians of alternating runs. {said}\n\n{text}",
-        )
+        keep(RESULTS, "Beam search against Hugging Face", f"{command}. Medians of alternating runs. {said}\n\n{text}")
 
 
 def compare(one: list[list[int]], other: list[list[int]]) -> float:

@@ -36,10 +36,7 @@ from regard.runs.run import Run
 
 RESULTS = Path(__file__).parent / "results.md"
 HELD_OUT = 1000  # pairs of the training file, by which the weights are chosen
-REFERENCE = {
-    "Multi30k": "41.02 (tokenised), 40.78 (13a): Transformer-Tiny, 177 epochs",
-    "reverse": "95.19, greedy",
-}
+REFERENCE = {"Multi30k": "41.02 (tokenised), 40.78 (13a): Transformer-Tiny, 177 epochs", "reverse": "95.19, greedy"}
 HEADERS = [
     *("task", "model", "parameters", "operations of the training", "BLEU", "lower-cased", "chrF"),
     *("exactly right", "one sentence", "seeds"),
@@ -97,9 +94,7 @@ def write(path: Path, pairs: list[Pair]) -> None:
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def run_contest(
-    contest: Contest, seed: int, data: str, test: str | None, asked: argparse.Namespace
-) -> dict[str, Any]:
+def run_contest(contest: Contest, seed: int, data: str, test: str | None, asked: argparse.Namespace) -> dict[str, Any]:
     """Train or go on, then translate once."""
     name = key_of(contest, seed, asked)
     out = asked.out / name
@@ -222,9 +217,7 @@ def rows_of(done: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="the folder of Multi30k; without it only the reverse task")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark-translation"))
     parser.add_argument("--minutes", type=float, default=15.0)

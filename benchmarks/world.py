@@ -31,11 +31,7 @@ from regard.recipes.world.predict import predict_steps
 from regard.recipes.world.read_episodes import read_episodes
 
 RESULTS = Path(__file__).parent / "results.md"
-CUE, REVEALED, LENGTH = (
-    1.0,
-    50,
-    60,
-)  # of the made environment: the cue is seen at step 0 and matters at step 50
+CUE, REVEALED, LENGTH = (1.0, 50, 60)  # of the made environment: the cue is seen at step 0 and matters at step 50
 SMALL = {"train.first_steps": 1, "train.round_steps": 1, "train.imagined": 32, "train.episodes": 5}
 
 
@@ -55,9 +51,7 @@ CONTESTS = (
     Contest("CartPole-v1", "gymnasium:CartPole-v1", {}, 5, "475 with 1,500 steps (DQN: 50,000)"),
     Contest("Pendulum-v1", "gymnasium:Pendulum-v1", {}, 3, "−160 with 4,000 steps (TD3: −152 with 20,000)"),
     Contest("CartPole-v1, positions alone", "gymnasium:CartPole-v1", POSITIONS, 3, "475 with 2,000 steps"),
-    Contest(
-        "CartPole-v1, images", "gymnasium:CartPole-v1", IMAGES, 1, "as seen; 475 with 20,000 steps is the aim"
-    ),
+    Contest("CartPole-v1, images", "gymnasium:CartPole-v1", IMAGES, 1, "as seen; 475 with 20,000 steps is the aim"),
     Contest("Acrobot-v1", "gymnasium:Acrobot-v1", {}, 1, "as seen (DQN: −77 with 100,000)"),
     Contest("MountainCarContinuous-v0", "gymnasium:MountainCarContinuous-v0", {}, 1, "as seen"),
 )
@@ -67,9 +61,7 @@ def check_finished(run: Any) -> None:
     """Leave if a run was stopped before its end: its figures are not those of the table."""
     done = max(event["step"] for event in run.metrics())
     if done < run.config.steps:
-        raise SystemExit(
-            f"{run.path} was stopped at step {done} of {run.config.steps}; the same command goes on"
-        )
+        raise SystemExit(f"{run.path} was stopped at step {done} of {run.config.steps}; the same command goes on")
 
 
 # ── returns
@@ -205,8 +197,7 @@ def run_world(world: World, model: str, asked: argparse.Namespace) -> dict[str, 
     episodes = read_episodes([str(files[1])]).episodes
     rivals = RIVALS if model == "transformer" else RIVALS[:1]
     found: dict[str, Any] = {
-        model if rival == "model" else rival: horizon_errors(loaded, episodes, rival=rival)
-        for rival in rivals
+        model if rival == "model" else rival: horizon_errors(loaded, episodes, rival=rival) for rival in rivals
     }
     reveal = None
     if world.name == "cue":
@@ -263,15 +254,11 @@ def measure_speed() -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark-world"))
     parser.add_argument("--seeds", type=int, help="seeds of each line; without it 5, 3 or 1")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument(
-        "--only", default="", help="work whose name holds this: return, errors, speed, Pendulum"
-    )
+    parser.add_argument("--only", default="", help="work whose name holds this: return, errors, speed, Pendulum")
     parser.add_argument("--small", action="store_true", help="tiny runs, to try this out")
     parser.add_argument("--keep", action="store_true", help="write the tables to results.md")
     asked = parser.parse_args()
@@ -285,9 +272,7 @@ def main() -> None:
             work[key] = lambda contest=contest, seed=seed: run_contest(contest, seed, asked)
     for world in WORLDS:
         for model in ("transformer", "gru"):
-            work[f"errors {world.name} {model}"] = lambda world=world, model=model: run_world(
-                world, model, asked
-            )
+            work[f"errors {world.name} {model}"] = lambda world=world, model=model: run_world(world, model, asked)
     work["speed"] = measure_speed
     for key, run in work.items():
         if asked.only not in key or key in {each["key"] for each in done}:
@@ -298,21 +283,9 @@ def main() -> None:
         with file.open("a") as log:
             log.write(json.dumps(found, allow_nan=False) + "\n")
         print(f"{key}: {time.perf_counter() - began:.0f} s", flush=True)
-    headers = [
-        "environment",
-        "real steps",
-        "mean return of 100 episodes, by seed",
-        "time (median)",
-        "to reach",
-    ]
+    headers = ["environment", "real steps", "mean return of 100 episodes, by seed", "time (median)", "to reach"]
     text = table(headers, rows_of_returns(done))
-    headers = [
-        "world",
-        "model",
-        "parameters",
-        *(f"k = {k}" for k in HORIZONS),
-        "at the moment the cue matters",
-    ]
+    headers = ["world", "model", "parameters", *(f"k = {k}" for k in HORIZONS), "at the moment the cue matters"]
     text += "\n\n" + table(headers, rows_of_errors(done))
     for each in done:
         if each["key"] == "speed":

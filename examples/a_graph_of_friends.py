@@ -33,17 +33,13 @@ def make_graph(seed: int) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100)
     asked = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     np.savez(OUT / "friends.npz", **make_graph(seed=0))
     options = {"data.train": KNOWN, "data.test": 0.6, "model.layer": "gcn"}
-    run = regard.train(
-        "graphs", data=OUT / "friends.npz", out=OUT / "run", steps=asked.steps, options=options
-    )
+    run = regard.train("graphs", data=OUT / "friends.npz", out=OUT / "run", steps=asked.steps, options=options)
     found = regard.evaluate(run.path)
     print(f"\n{found.count} people whose group it was not told: {found.measures}")
     report = regard.check(str(run.path), laws=["relabelling"])

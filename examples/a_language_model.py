@@ -28,9 +28,7 @@ def make_text(sentences: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=150)
     asked = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
@@ -40,9 +38,7 @@ def main() -> None:
     text = "".join(regard.generate(run.path, "the dog looks and", max_new=60, temperature=0.3, seed=1))
     print(f"\nthe dog looks and{text}")
     print({name: round(value, 3) for name, value in regard.evaluate(run.path).measures.items()})
-    print(
-        f"\nsee it: regard look {run.path} --input 'a bird looks and a fish hides, so' --out {OUT}/page.html"
-    )
+    print(f"\nsee it: regard look {run.path} --input 'a bird looks and a fish hides, so' --out {OUT}/page.html")
 
 
 if __name__ == "__main__":

@@ -20,9 +20,7 @@ OUT = Path("out/latent")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     asked = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)

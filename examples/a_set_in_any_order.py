@@ -32,9 +32,7 @@ def make_table(sets: int, seed: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
     asked = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
@@ -44,9 +42,7 @@ def main() -> None:
     run = regard.train("sets", data=OUT / "rings.csv", out=OUT / "run", steps=asked.steps, options=options)
     print(f"\n100 other sets: {regard.evaluate(run.path, OUT / 'others.csv').measures}")
     report = regard.check(str(run.path), laws=["permutation", "padding"])
-    print(
-        f"any order of the points: {report['permutation'].measured}, error {report['permutation'].error:.0e}"
-    )
+    print(f"any order of the points: {report['permutation'].measured}, error {report['permutation'].error:.0e}")
     print(f"\nsee it: regard look {run.path}")
 
 

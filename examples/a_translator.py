@@ -16,9 +16,7 @@ OUT = Path("out/reverse")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=400)
     asked = parser.parse_args()
     options = {"data.pairs": 2000, "model.dim": 64, "model.depth": 2}

@@ -44,15 +44,10 @@ STEPS, BATCH, RATE = 400, 32, 0.01
 KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     "none": dict,
     "sinusoidal": lambda: {"position": Sinusoidal(DIM)},
-    "learned": lambda: {
-        "position": Learned(2 * LENGTH, DIM)
-    },  # the second half of its table is never trained
+    "learned": lambda: {"position": Learned(2 * LENGTH, DIM)},  # the second half of its table is never trained
     "rotary": lambda: {"position": Rotary(DIM // HEADS)},
     "alibi": lambda: {"bias": ALiBi(HEADS, learned=True)},  # knows how far, but not on which side
-    "alibi, causal": lambda: {
-        "bias": ALiBi(HEADS, learned=True),
-        "mask": Causal(),
-    },  # the mask knows the side
+    "alibi, causal": lambda: {"bias": ALiBi(HEADS, learned=True), "mask": Causal()},  # the mask knows the side
     "relative": lambda: {"bias": Relative(DIM // HEADS, reach=4)},
     "buckets": lambda: {"bias": Buckets(HEADS, buckets=16, farthest=32)},
 }
@@ -126,17 +121,13 @@ def draw(readers: dict[str, Reader], path: Path) -> None:
     figure = Figure(figsize=(9, 7.2), layout="constrained")
     axes = figure.subplots(4, 2).flatten()
     for axis, (kind, reader) in zip(axes, readers.items(), strict=True):
-        image = axis.imshow(
-            marker_weights(reader, letters).numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto"
-        )
+        image = axis.imshow(marker_weights(reader, letters).numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
         axis.add_patch(Rectangle((4.5, -0.5), 1, HEADS, fill=False, color="#d55e00", linewidth=2))
         axis.set_xticks(range(len(letters)), [NAMES[i] for i in letters])
         axis.set_yticks(range(HEADS), range(1, HEADS + 1))
         axis.set_title(f"{kind}: {right(reader, LENGTH)[0]:.0%} right", loc="left", fontsize=11)
         axis.set_ylabel("head")
-    figure.suptitle(
-        "Which letter came just before the marker *?   What the marker attends to; the answer is framed."
-    )
+    figure.suptitle("Which letter came just before the marker *?   What the marker attends to; the answer is framed.")
     figure.colorbar(image, ax=axes, shrink=0.5, label="attention weight")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
@@ -149,15 +140,8 @@ def budget(text: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="what each position can and cannot know, shown by training")
-    parser.add_argument(
-        "--out", type=Path, default="out/attention_at_work.png", help="the picture (%(default)s)"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=budget,
-        default="20s",
-        help="time to train in (%(default)s)",
-    )
+    parser.add_argument("--out", type=Path, default="out/attention_at_work.png", help="the picture (%(default)s)")
+    parser.add_argument("--seconds", type=budget, default="20s", help="time to train in (%(default)s)")
     options = parser.parse_args()
     if find_spec("matplotlib") is None:
         sys.exit("the picture needs matplotlib; install it with: pip install 'regard[look]'")
@@ -177,23 +161,17 @@ def main() -> None:
         for i, kind in enumerate(KINDS):
             torch.manual_seed(0)
             begun, reader = time.perf_counter(), Reader(**KINDS[kind]())
-            steps = train(
-                reader, options.seconds / len(KINDS), lambda done, i=i: bar.update(task, completed=i + done)
-            )
+            steps = train(reader, options.seconds / len(KINDS), lambda done, i=i: bar.update(task, completed=i + done))
             seconds, early, readers[kind] = time.perf_counter() - begun, early or steps < STEPS, reader
             scores = [
-                score
-                for both in zip(*(right(reader, n) for n in (LENGTH, 2 * LENGTH)), strict=True)
-                for score in both
+                score for both in zip(*(right(reader, n) for n in (LENGTH, 2 * LENGTH)), strict=True) for score in both
             ]
             table.add_row(kind, str(reader.keeps), *(f"{score:.0%}" for score in scores), f"{seconds:.1f}")
             if not console.is_terminal:
                 console.print(f"trained with position {kind}: {steps} steps in {seconds:.1f} s")
     console.print(table)
     if early:
-        console.print(
-            f"Some ended before their {STEPS} steps; more time: --seconds {max(60, 3 * options.seconds):.0f}"
-        )
+        console.print(f"Some ended before their {STEPS} steps; more time: --seconds {max(60, 3 * options.seconds):.0f}")
     _, answers = rows(1000, LENGTH, torch.Generator().manual_seed(1))
     guess = (answers[:, 0] == answers[:, 1]).double().mean()
     console.print(f"To guess the most common letter as the one before is right in {guess:.0%} of the rows.")

@@ -43,9 +43,7 @@ def make_episodes(seed: int) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("out/pendulum"))
     parser.add_argument("--steps", type=int, default=60, help="each is twelve gradient steps or more")
     asked = parser.parse_args()

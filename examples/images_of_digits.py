@@ -19,9 +19,7 @@ OUT = Path("out/digits")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     asked = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
@@ -35,9 +33,7 @@ def main() -> None:
     predictions = regard.predict(run.path, list(images[-50:]))
     guesses = [max(each.labels, key=each.labels.get) for each in predictions]
     right = sum(int(guess) == truth for guess, truth in zip(guesses, digits.target[-50:], strict=True))
-    print(
-        f"\n{right} of 50 digits that it never saw are right; test split: {regard.evaluate(run.path).measures}"
-    )
+    print(f"\n{right} of 50 digits that it never saw are right; test split: {regard.evaluate(run.path).measures}")
     print(f"\nsee it: regard look {run.path}")
 
 

@@ -22,11 +22,7 @@ def write_tides(folder: Path, seed: int = 0) -> tuple[str, str]:
     """A table with times, and the same without."""
     random = np.random.default_rng(seed)
     times = random.gamma(1.5, 1 / 1.5, COUNT).cumsum()
-    level = (
-        np.sin(2 * np.pi * times / 12.4)
-        + 0.5 * np.sin(2 * np.pi * times / 6.2 + 1)
-        + random.normal(0, 0.05, COUNT)
-    )
+    level = np.sin(2 * np.pi * times / 12.4) + 0.5 * np.sin(2 * np.pi * times / 6.2 + 1) + random.normal(0, 0.05, COUNT)
     rows = [f"{time:.4f},{value:.4f}" for time, value in zip(times, level, strict=True)]
     timed, untimed = folder / "tides.csv", folder / "rows.csv"
     timed.write_text("\n".join(["time,level", *rows]))
@@ -46,12 +42,7 @@ def main() -> None:
     print(f"{'':28}MAE      of a naive forecast")
     for name, path in (("times as they are", timed), ("rows as equal steps", untimed)):
         run = regard.train(
-            "series",
-            data=path,
-            out=folder / Path(path).stem,
-            options=options,
-            observers=[],
-            report=path == timed,
+            "series", data=path, out=folder / Path(path).stem, options=options, observers=[], report=path == timed
         )
         found = regard.evaluate(run.path)
         print(f"{name:28}{found.measures['MAE']:.3f}    {found.rivals['naive']['MAE']:.3f}")

@@ -166,17 +166,14 @@ def is_unsplit(hint: Any) -> bool:
 def plain_type(hint: Any) -> Any:
     """The type of a field without its bounds and without None."""
     return next(
-        (each for member in union_members(hint) if (each := without_bounds(member)) is not types.NoneType),
-        None,
+        (each for member in union_members(hint) if (each := without_bounds(member)) is not types.NoneType), None
     )
 
 
 def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """Where two configs of one class differ, as (dotted key, value in a, value in b); empty exactly when a == b."""
     if type(a) is not type(b):
-        raise TypeError(
-            f"can only compare two configs of one class, got {type(a).__name__} and {type(b).__name__}"
-        )
+        raise TypeError(f"can only compare two configs of one class, got {type(a).__name__} and {type(b).__name__}")
     found: list[tuple[str, Any, Any]] = []
     for field in dataclasses.fields(a):
         left, right = getattr(a, field.name), getattr(b, field.name)
@@ -255,13 +252,9 @@ def describe_type(hint: Any) -> str:
         return f"a list of {1 + len(more)}"
     if dataclasses.is_dataclass(hint):
         return f"an object with the keys of {getattr(hint, '__name__', hint)}"
-    return {
-        int: "a whole number",
-        float: "a number",
-        bool: "True or False",
-        str: "text",
-        types.NoneType: "None",
-    }.get(hint, str(hint))
+    return {int: "a whole number", float: "a number", bool: "True or False", str: "text", types.NoneType: "None"}.get(
+        hint, str(hint)
+    )
 
 
 def union_members(hint: Any) -> tuple[Any, ...]:
@@ -319,12 +312,7 @@ def _locate(cls: Any, place: tuple[str | int, ...]) -> tuple[Any, list[str], Any
 
 def _say_bounds(field: FieldInfo) -> str:
     """from 1 to 1,024; above 0; from 0 on and below 1"""
-    said = [
-        BOUNDS[key].format(getattr(each, key))
-        for each in field.metadata
-        for key in BOUNDS
-        if hasattr(each, key)
-    ]
+    said = [BOUNDS[key].format(getattr(each, key)) for each in field.metadata for key in BOUNDS if hasattr(each, key)]
     return "".join([" ", " and ".join(said).replace(" on and up to ", " to ")] if said else [])
 
 

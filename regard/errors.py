@@ -47,9 +47,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return each.rpartition(".")[2]
 
     close = get_close_matches(str(name), list(known), n=3, cutoff=LIKE)
-    return next(
-        (each for each in close if get_close_matches(last(str(name)), [last(each)], cutoff=LIKE)), None
-    )
+    return next((each for each in close if get_close_matches(last(str(name)), [last(each)], cutoff=LIKE)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -270,9 +270,7 @@ def parse_json(data: bytes, path: PathLike) -> Any:
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise RegardError(
-            f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from error
+        raise RegardError(f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}") from error
     except UnicodeDecodeError as error:
         _refuse_pickle(path)
         raise RegardError(f"{path} is not JSON: it is not text in UTF-8 (byte {error.start})") from error
@@ -380,9 +378,7 @@ def open_regular(path: PathLike) -> BufferedReader:
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         if not stat.S_ISREG(kind):
-            raise RegardError(
-                f"{path} is not a regular file (a device or a pipe); save its content in a file first"
-            )
+            raise RegardError(f"{path} is not a regular file (a device or a pipe); save its content in a file first")
         return open(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -473,9 +469,7 @@ def _refuse_pickle(path: PathLike) -> None:
         with zipfile.ZipFile(path) as archive:
             pickled = any(name.endswith(".pkl") for name in archive.namelist())
     if pickled:
-        raise RegardError(
-            f"{path} is a pickle (as torch.save makes); {_NEVER}; convert it to safetensors first"
-        )
+        raise RegardError(f"{path} is a pickle (as torch.save makes); {_NEVER}; convert it to safetensors first")
 
 
 def _head(path: PathLike) -> bytes:

@@ -42,9 +42,7 @@ def entries(category: str) -> dict[str, Entry]:
     """All parts of one category by name, in reading order: our own, then those of other packages under names
     of their own."""
     own = _category(category).entries
-    return own | {
-        name: entry for name, entry in _offered_by_others().get(category, {}).items() if name not in own
-    }
+    return own | {name: entry for name, entry in _offered_by_others().get(category, {}).items() if name not in own}
 
 
 def find(category: str, name: str) -> Any:
@@ -115,18 +113,9 @@ _CATEGORIES: dict[str, Category] = {
                 "none": ("positions:Nothing", "no position: tokens stay a set"),
                 "sinusoidal": ("positions:Sinusoidal", "adds sines on even and cosines on odd channels"),
                 "learned": ("positions:Learned", "adds one learned vector for each place"),
-                "grid": (
-                    "positions:LearnedGrid",
-                    "adds a learned vector for row and column, and for places between",
-                ),
-                "concatenated": (
-                    "positions:Concatenated",
-                    "appends another position's vector instead of adding it",
-                ),
-                "rotary": (
-                    "positions:Rotary",
-                    "turns q and k by where · frequency: scores know differences only",
-                ),
+                "grid": ("positions:LearnedGrid", "adds a learned vector for row and column, and for places between"),
+                "concatenated": ("positions:Concatenated", "appends another position's vector instead of adding it"),
+                "rotary": ("positions:Rotary", "turns q and k by where · frequency: scores know differences only"),
             },
         ),
     ),
@@ -140,18 +129,9 @@ _CATEGORIES: dict[str, Category] = {
                     "biases:Relative",
                     "a learned vector for each clipped difference, in keys and values (Shaw)",
                 ),
-                "buckets": (
-                    "biases:Buckets",
-                    "a learned number for each bucket of differences, wider far away (T5)",
-                ),
-                "distance": (
-                    "biases:Distance",
-                    "a learned number for each distance, in space or along edges",
-                ),
-                "offsets": (
-                    "biases:Offsets",
-                    "a learned number for each difference in row and column (Swin)",
-                ),
+                "buckets": ("biases:Buckets", "a learned number for each bucket of differences, wider far away (T5)"),
+                "distance": ("biases:Distance", "a learned number for each distance, in space or along edges"),
+                "offsets": ("biases:Offsets", "a learned number for each difference in row and column (Swin)"),
             },
         ),
     ),
@@ -161,10 +141,7 @@ _CATEGORIES: dict[str, Category] = {
             "regard.attention.approximate",
             {
                 "performer": ("performer:Performer", "softmax estimated by random features, linear in n"),
-                "linformer": (
-                    "linformer:Linformer",
-                    "keys and values projected to a fixed number; not causal",
-                ),
+                "linformer": ("linformer:Linformer", "keys and values projected to a fixed number; not causal"),
                 "lsh": ("lsh:LSH", "exact attention within buckets of a random hash (Reformer)"),
             },
         ),
@@ -194,10 +171,7 @@ _CATEGORIES: dict[str, Category] = {
                     "kernels.causal_blocks:stairs",
                     "strip by strip with all weights kept, for training on short causal sequences",
                 ),
-                "tiled": (
-                    "kernels.tiled:tiled",
-                    "block by block, memory linear in length, empty blocks skipped",
-                ),
+                "tiled": ("kernels.tiled:tiled", "block by block, memory linear in length, empty blocks skipped"),
                 "edges": ("edges:edges", "along the edges of a graph alone, memory linear in the edges"),
             },
         ),
@@ -221,10 +195,7 @@ _CATEGORIES: dict[str, Category] = {
                     "graph_conv:GCN",
                     "neighbours and the node itself, evened out by their degrees; nodes n d -> n d",
                 ),
-                "gat": (
-                    "graph_conv:GAT",
-                    "attention along edges with additive scores, and GATv2; nodes n d -> n d",
-                ),
+                "gat": ("graph_conv:GAT", "attention along edges with additive scores, and GATv2; nodes n d -> n d"),
                 "meshconv": (
                     "mesh_conv:MeshConv",
                     "convolution on triangles with parallel transport; vertices n 1+2M c",
@@ -241,10 +212,7 @@ _CATEGORIES: dict[str, Category] = {
                 "rmsnorm": ("norm:RMSNorm", "root mean square 1 over the width, then scale"),
                 "mlp": ("mlp:MLP", "two linear maps with a nonlinearity between, each token alone"),
                 "swiglu": ("mlp:SwiGLU", "an MLP whose inner channels are gated by silu"),
-                "experts": (
-                    "moe:Experts",
-                    "many MLPs, of which each token passes a few; no token is dropped",
-                ),
+                "experts": ("moe:Experts", "many MLPs, of which each token passes a few; no token is dropped"),
                 "lora": ("lora:LoRA", "a linear map that stays, and a small one beside it that learns"),
             },
         ),
@@ -255,14 +223,8 @@ _CATEGORIES: dict[str, Category] = {
             "regard.nn",
             {
                 "dot": ("recurrent_decoder:Dot", "the product sᵀ m_j (Luong)"),
-                "general": (
-                    "recurrent_decoder:General",
-                    "the product with a learned matrix, sᵀ W m_j (Luong)",
-                ),
-                "additive": (
-                    "recurrent_decoder:Additive",
-                    "a small network, vᵀ tanh(W s + U m_j) (Bahdanau)",
-                ),
+                "general": ("recurrent_decoder:General", "the product with a learned matrix, sᵀ W m_j (Luong)"),
+                "additive": ("recurrent_decoder:Additive", "a small network, vᵀ tanh(W s + U m_j) (Bahdanau)"),
             },
         ),
     ),
@@ -303,10 +265,7 @@ _CATEGORIES: dict[str, Category] = {
                     "h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t: each token decides what stays",
                 ),
                 "gated": ("memory:Gated", "Σ σ(θ_λᵀx̄_i) θᵀx̄_i: each token decides what it adds"),
-                "softmax": (
-                    "memory:Softmax",
-                    "the gates share one softmax: attention with one learned query",
-                ),
+                "softmax": ("memory:Softmax", "the gates share one softmax: attention with one learned query"),
             },
         ),
     ),
@@ -315,11 +274,7 @@ _CATEGORIES: dict[str, Category] = {
         _at(
             "regard.models",
             {
-                "mlp": (
-                    "mlp:MLP",
-                    "all numbers of a set in one row: baseline without permutation symmetry",
-                    "nothing",
-                ),
+                "mlp": ("mlp:MLP", "all numbers of a set in one row: baseline without permutation symmetry", "nothing"),
                 "deepsets": (
                     "deep_sets:DeepSets",
                     "ρ(Σφ(x)), or layers that see each element and the pool of all",
@@ -355,11 +310,7 @@ _CATEGORIES: dict[str, Category] = {
                     "convolution on triangle meshes with parallel transport: no frame matters",
                     "gauges and permutations and rotations of space and scalings and translations",
                 ),
-                "lenet": (
-                    "convnets:LeNet",
-                    "two convolutions, then linear layers that know every place",
-                    "nothing",
-                ),
+                "lenet": ("convnets:LeNet", "two convolutions, then linear layers that know every place", "nothing"),
                 "resnet": (
                     "convnets:ResNet",
                     "residual convolutions; around the border they keep shifts",
@@ -385,11 +336,7 @@ _CATEGORIES: dict[str, Category] = {
                     "patches attend to each other; without positions a bag of them",
                     "permutations and shifts by multiples of 4",
                 ),
-                "swin": (
-                    "swin:Swin",
-                    "attention in windows that shift; cost linear in the image",
-                    "nothing",
-                ),
+                "swin": ("swin:Swin", "attention in windows that shift; cost linear in the image", "nothing"),
                 "decoder": (
                     "decoder:Decoder",
                     "causal LM: predicts the next token, with the parts of GPT and Llama",
@@ -415,11 +362,7 @@ _CATEGORIES: dict[str, Category] = {
                     "one gated state, token after token: a language model or a classifier",
                     "shifts",
                 ),
-                "conv": (
-                    "conv:Conv",
-                    "gated convolutions: a causal language model, or a classifier",
-                    "shifts",
-                ),
+                "conv": ("conv:Conv", "gated convolutions: a causal language model, or a classifier", "shifts"),
                 "encoderdecoder": (
                     "encoder_decoder:EncoderDecoder",
                     "the transformer for pairs of sequences: encoder, decoder, cross-attention",
@@ -470,21 +413,9 @@ _CATEGORIES: dict[str, Category] = {
                     "series of numbers: what comes, what is missing or which class, by attention",
                     "shifts",
                 ),
-                "lstmseries": (
-                    "recurrent:LSTMSeries",
-                    "series of numbers, read by an LSTM",
-                    "shifts",
-                ),
-                "gruseries": (
-                    "recurrent:GRUSeries",
-                    "series of numbers, read by gated recurrent units",
-                    "shifts",
-                ),
-                "convseries": (
-                    "conv:ConvSeries",
-                    "series of numbers, read by gated convolutions",
-                    "shifts",
-                ),
+                "lstmseries": ("recurrent:LSTMSeries", "series of numbers, read by an LSTM", "shifts"),
+                "gruseries": ("recurrent:GRUSeries", "series of numbers, read by gated recurrent units", "shifts"),
+                "convseries": ("conv:ConvSeries", "series of numbers, read by gated convolutions", "shifts"),
             },
         ),
     ),
@@ -493,18 +424,12 @@ _CATEGORIES: dict[str, Category] = {
         _at(
             "regard.recipes",
             {
-                "text": (
-                    "text.recipe:RECIPE",
-                    "a language model of your text, or a classifier of texts with labels",
-                ),
+                "text": ("text.recipe:RECIPE", "a language model of your text, or a classifier of texts with labels"),
                 "translation": (
                     "translation.recipe:RECIPE",
                     "a translator from pairs of sentences, or of anything written in two ways",
                 ),
-                "sets": (
-                    "sets.recipe:RECIPE",
-                    "a model of point clouds, of tables in long form, or of synthetic sets",
-                ),
+                "sets": ("sets.recipe:RECIPE", "a model of point clouds, of tables in long form, or of synthetic sets"),
                 "images": (
                     "images.recipe:RECIPE",
                     "a classifier of your images: ResNet-9, ViT, Swin or convolutions that know turns",
@@ -517,10 +442,7 @@ _CATEGORIES: dict[str, Category] = {
                     "graphs.recipe:RECIPE",
                     "predictions for nodes, edges or whole graphs, from edge lists and other files",
                 ),
-                "meshes": (
-                    "meshes.recipe:RECIPE",
-                    "a model of surfaces made of triangles, from files or synthetic",
-                ),
+                "meshes": ("meshes.recipe:RECIPE", "a model of surfaces made of triangles, from files or synthetic"),
                 "world": (
                     "world.recipe:RECIPE",
                     "a world model, and a policy that learns inside it, of environments or episodes",
@@ -545,18 +467,12 @@ _CATEGORIES: dict[str, Category] = {
                     "laws:SHIFT",
                     "places grow by a constant, or an image rolls: the output stays, or rolls along",
                 ),
-                "rotation": (
-                    "laws:ROTATION",
-                    "an image or a cloud of points turns: the output turns along, or stays",
-                ),
+                "rotation": ("laws:ROTATION", "an image or a cloud of points turns: the output turns along, or stays"),
                 "reflection": (
                     "laws:REFLECTION",
                     "an image or a cloud of points is mirrored: the output is too, or stays",
                 ),
-                "scaling": (
-                    "laws:SCALING",
-                    "values times a positive number: the output follows or stays; if declared",
-                ),
+                "scaling": ("laws:SCALING", "values times a positive number: the output follows or stays; if declared"),
                 "translation": (
                     "laws:TRANSLATION",
                     "points or values move by a vector: the output follows or stays; if declared",
@@ -565,18 +481,12 @@ _CATEGORIES: dict[str, Category] = {
                     "laws:RELABELLING",
                     "nodes get other numbers, and edges too: the output moves along, or stays",
                 ),
-                "gauge": (
-                    "gauge:GAUGE",
-                    "every vertex of a mesh gets another frame: scalars stay, arrows turn along",
-                ),
+                "gauge": ("gauge:GAUGE", "every vertex of a mesh gets another frame: scalars stay, arrows turn along"),
                 "reordering": (
                     "hygiene:REORDERING",
                     "tokens move together with their places: each output moves with its token",
                 ),
-                "padding": (
-                    "hygiene:PADDING",
-                    "nothing depends on what padding holds, or on how much of it there is",
-                ),
+                "padding": ("hygiene:PADDING", "nothing depends on what padding holds, or on how much of it there is"),
                 "neighbours": ("hygiene:NEIGHBOURS", "a row does not depend on the other rows of its batch"),
                 "causality": ("causality:CAUSALITY", "output i does not depend on inputs after i"),
                 "cache": ("causality:CACHE", "step by step with a cache gives what all at once gives"),

@@ -29,17 +29,13 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
         found = found[max(0, len(found) - len(axes)) :]
     for axis in sizes:
         if axis not in axes:
-            raise RegardError(
-                f"{name} has {axis}={sizes[axis]}, but its pattern '{pattern}' has no axis '{axis}'"
-            )
+            raise RegardError(f"{name} has {axis}={sizes[axis]}, but its pattern '{pattern}' has no axis '{axis}'")
     asked = len(sizes)  # a dict keeps its order: what was asked for comes before what is found
     if len(found) != len(axes):
         raise _unfit(shape, pattern, name, sizes, asked, f"{_axes(len(shape))}, not {_axes(len(axes))}")
     for axis, size in zip(axes, found, strict=True):
         if not axis.isalpha() and size != _number(axis, pattern):
-            raise _unfit(
-                shape, pattern, name, sizes, asked, f"an axis is {size} where the pattern says {axis}"
-            )
+            raise _unfit(shape, pattern, name, sizes, asked, f"an axis is {size} where the pattern says {axis}")
         if sizes.setdefault(axis, size) != size:
             if axis in list(sizes)[:asked]:
                 other = f"expected {sizes[axis]}"
@@ -56,9 +52,7 @@ def expect_images(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...]:
     if not hasattr(x, "is_floating_point"):
         raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
     if not x.is_floating_point():
-        raise RegardError(
-            f"images must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1"
-        )
+        raise RegardError(f"images must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1")
     # (of others their layer knows)
     fits = weights is None or weights.dtype == x.dtype or not weights.is_floating_point()
     if not fits and not _cast_by_itself(x.device.type):
@@ -80,9 +74,7 @@ def _cast_by_itself(device: str) -> bool:
 
 def _number(axis: str, pattern: str) -> int:
     if not axis.isdecimal():
-        raise RegardError(
-            f"a pattern is words and numbers with spaces between, perhaps after '...'; got '{pattern}'"
-        )
+        raise RegardError(f"a pattern is words and numbers with spaces between, perhaps after '...'; got '{pattern}'")
     return int(axis)
 
 
@@ -94,6 +86,4 @@ def _axes(count: int) -> str:
 
 def _unfit(shape: Any, pattern: str, name: str, sizes: dict[str, int], asked: int, reason: str) -> ValueError:
     given = ", ".join(f"{axis}={size}" for axis, size in list(sizes.items())[:asked])
-    return RegardError(
-        f"{name} must be '{pattern}'{given and f' with {given}'}, got shape {tuple(shape)}: {reason}"
-    )
+    return RegardError(f"{name} must be '{pattern}'{given and f' with {given}'}, got shape {tuple(shape)}: {reason}")

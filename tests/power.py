@@ -63,9 +63,7 @@ class Disk:
                 os.close(handle)
 
     def absolute(self, path, handle):
-        return os.path.join(
-            os.readlink(f"/proc/self/fd/{handle}") if handle is not None else "", os.fspath(path)
-        )
+        return os.path.join(os.readlink(f"/proc/self/fd/{handle}") if handle is not None else "", os.fspath(path))
 
     def inside(self, path):
         return os.path.realpath(path).startswith(self.folder)

@@ -36,9 +36,7 @@ def folder(installed, tmp_path_factory):
     os.chdir(place)
     os.environ["REGARD_CACHE"] = str(place / "cache")
     try:
-        assert (
-            main.main(["train", "waves", "--data.loudness", "2", "--model.hidden", "16", "--out", "run"]) == 0
-        )
+        assert main.main(["train", "waves", "--data.loudness", "2", "--model.hidden", "16", "--out", "run"]) == 0
     finally:
         os.chdir(before)
         del os.environ["REGARD_CACHE"]
@@ -58,9 +56,7 @@ def test_it_is_listed_without_anything_else(capsys):
              "print('torch' in sys.modules)"]  # fmt: skip
     told = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(OUTSIDE)])}
     done = subprocess.run(words, env=told, capture_output=True, text=True, check=True)
-    assert re.search(
-        r"waves +waves_kind.recipe.RECIPE +a classifier of waves, from a package of its own", done.stdout
-    )
+    assert re.search(r"waves +waves_kind.recipe.RECIPE +a classifier of waves, from a package of its own", done.stdout)
     assert done.stdout.endswith("False\n")
 
 
@@ -89,22 +85,13 @@ def test_it_predicts(folder, capsys):
 def test_it_is_evaluated(folder, capsys, tmp_path):
     code, out = run(capsys, "evaluate", str(folder / "run"), "--json")
     found = json.loads(out)
-    assert (
-        code == 0
-        and found["split"] == "validation"
-        and found["count"] == 8
-        and found["measures"]["accuracy"] == 1.0
-    )
+    assert code == 0 and found["split"] == "validation" and found["count"] == 8 and found["measures"]["accuracy"] == 1.0
     assert found["labels"] == ["falling", "rising"] and sum(map(sum, found["confusion"])) == 8
     other = tmp_path / "other.txt"
     other.write_text(f"rising,{RISING}\nrising,{FALLING}\n")
     code, out = run(capsys, "evaluate", str(folder / "run"), "--data", str(other), "--json")
     found = json.loads(out)
-    assert (
-        found["count"] == 2
-        and found["measures"]["accuracy"] == 0.5
-        and found["confusion"] == [[0, 0], [1, 1]]
-    )
+    assert found["count"] == 2 and found["measures"]["accuracy"] == 0.5 and found["confusion"] == [[0, 0], [1, 1]]
 
 
 def test_it_is_checked(folder, capsys):
@@ -130,18 +117,9 @@ def test_its_own_tab_is_on_the_page(folder, capsys, browser):
 
 def test_what_it_cannot_do_is_one_line(folder, capsys):
     for words, told in (
-        (
-            ["generate", str(folder / "run")],
-            "was trained on waves, which generates nothing; use regard predict",
-        ),
-        (
-            ["train", "waves", "--model.length", "9"],
-            "--model.length follows from the data, so it cannot be set; give",
-        ),
-        (
-            ["train", "waves", "--data.loudnes", "9"],
-            "there is no option --data.loudnes; did you mean --data.loudness?",
-        ),
+        (["generate", str(folder / "run")], "was trained on waves, which generates nothing; use regard predict"),
+        (["train", "waves", "--model.length", "9"], "--model.length follows from the data, so it cannot be set; give"),
+        (["train", "waves", "--data.loudnes", "9"], "there is no option --data.loudnes; did you mean --data.loudness?"),
         (["predict", str(folder / "run"), "1,2", "--out", "x.png"], "for which no pictures are drawn"),
     ):
         code = main.main(words)

@@ -35,16 +35,8 @@ from regard.verbs.options import read_settings
 MODELS = tuple(registry.entries("models"))
 RECIPES = tuple(registry.entries("recipes"))
 # number -> the next one in a direction that a bound closes
-BEYOND = {
-    int: (lambda bound, sign: bound + sign),
-    float: (lambda bound, sign: math.nextafter(bound, sign * math.inf)),
-}
-WRONG = {
-    int: (1.5, "3", True, None),
-    float: ("0.5", False, None),
-    bool: (1, "True", None),
-    str: (1, None),
-}  # types
+BEYOND = {int: (lambda bound, sign: bound + sign), float: (lambda bound, sign: math.nextafter(bound, sign * math.inf))}
+WRONG = {int: (1.5, "3", True, None), float: ("0.5", False, None), bool: (1, "True", None), str: (1, None)}  # types
 
 
 def config_classes():
@@ -65,12 +57,7 @@ def scalars(hint):
     for each in configs.union_members(hint):
         plain, *more = get_args(each) if get_origin(each) is Annotated else (each,)
         bounds = [bound for field in more if hasattr(field, "metadata") for bound in field.metadata]
-        ends = {
-            key: getattr(bound, key)
-            for bound in bounds
-            for key in ("ge", "gt", "le", "lt")
-            if hasattr(bound, key)
-        }
+        ends = {key: getattr(bound, key) for bound in bounds for key in ("ge", "gt", "le", "lt") if hasattr(bound, key)}
         if get_origin(plain) is Literal:
             yield str, {}
         elif plain in WRONG:
@@ -109,9 +96,7 @@ def test_each_bound_is_kept_and_each_type_is_asked_for(cls, name, hint):
             assert not errors_of(cls, name, inside)
             assert errors_of(cls, name, outside), f"{outside} is beyond {key}={bound}"
         if kind is int:
-            assert {"ge", "le"} <= ends.keys(), (
-                f"{cls.__name__}.{name} may be any whole number; give it bounds"
-            )
+            assert {"ge", "le"} <= ends.keys(), f"{cls.__name__}.{name} may be any whole number; give it bounds"
             assert errors_of(cls, name, 10**30) and errors_of(cls, name, -(10**30))
         if kind is float:
             assert errors_of(cls, name, math.nan) and errors_of(cls, name, -math.inf)
@@ -226,9 +211,7 @@ def test_measuring_a_model_leaves_nothing_behind(name):
     cls = registry.find("models", name)
     config = cls.tiny()[0].config
     for module in list(sys.modules.values()):
-        for kept in (
-            list(vars(module).values()) if getattr(module, "__name__", "").startswith("regard.") else ()
-        ):
+        for kept in list(vars(module).values()) if getattr(module, "__name__", "").startswith("regard.") else ():
             if hasattr(kept, "cache_clear"):
                 kept.cache_clear()
     measure(lambda: cls(config))

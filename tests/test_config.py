@@ -114,14 +114,7 @@ def test_to_json_and_back_is_equal(config):
 
 def test_plain_data_is_plain():
     data = to_dict(Training(model=Model(vocab=8), sizes=(1, 2), text="long"))
-    assert data["model"] == {
-        "vocab": 8,
-        "dim": 256,
-        "heads": 4,
-        "norm": "pre",
-        "dropout": 0.0,
-        "window": None,
-    }
+    assert data["model"] == {"vocab": 8, "dim": 256, "heads": 4, "norm": "pre", "dropout": 0.0, "window": None}
     assert data["sizes"] == [1, 2] and data["sees"] == {"kind": "near", "width": 128}
     assert "text" not in data
 

@@ -27,25 +27,18 @@ class Block(NamedTuple):
 def blocks(page, text):
     """Every ```python block of a page, with the line it begins at."""
     found = re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [
-        Block(page, i, text[: match.start()].count("\n") + 2, match[1]) for i, match in enumerate(found, 1)
-    ]
+    return [Block(page, i, text[: match.start()].count("\n") + 2, match[1]) for i, match in enumerate(found, 1)]
 
 
 def run(block, capsys):
     """Run a block in a namespace of its own. A line that is only a comment shows what is printed, in that order."""
     capsys.readouterr()
-    exec(
-        compile("\n" * (block.line - 1) + block.code, block.page, "exec"),
-        {"__name__": f"{block.page}:{block.line}"},
-    )
+    exec(compile("\n" * (block.line - 1) + block.code, block.page, "exec"), {"__name__": f"{block.page}:{block.line}"})
     printed = capsys.readouterr().out.splitlines()
     shown = [line[2:].strip() for line in block.code.splitlines() if line.startswith("# ")]
     rest = iter(line.strip() for line in printed)
     for line in shown:
-        assert any(line == other for other in rest), (
-            f"{block.page}: '{line}' is shown, but printed was {printed}"
-        )
+        assert any(line == other for other in rest), f"{block.page}: '{line}' is shown, but printed was {printed}"
 
 
 def anchor(heading):
@@ -115,14 +108,7 @@ def test_the_pictures_are_those_the_script_draws_and_small():
 
 def test_the_example_prints_a_table_and_writes_its_picture(tmp_path):
     done = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "examples" / "attention_at_work.py"),
-            "--seconds",
-            "2",
-            "--out",
-            "here/drawn.png",
-        ],
+        [sys.executable, str(ROOT / "examples" / "attention_at_work.py"), "--seconds", "2", "--out", "here/drawn.png"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

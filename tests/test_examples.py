@@ -20,9 +20,7 @@ def test_each_kind_of_data_has_an_example():
     assert set(entries("recipes")) == trained
 
 
-@pytest.mark.parametrize(
-    "script", [path for path in SCRIPTS if path.name not in OWN], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("script", [path for path in SCRIPTS if path.name not in OWN], ids=lambda path: path.stem)
 def test_an_example_runs(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [script.name, "--steps", "2"])

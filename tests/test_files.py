@@ -124,9 +124,7 @@ def test_file_then_name_then_folder_are_synced(tmp_path, monkeypatch):
     fsync, replace = os.fsync, os.replace
 
     def watched_fsync(handle):
-        steps.append(
-            "folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}"
-        )
+        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}")
         fsync(handle)
 
     def watched_replace(a, b):
@@ -204,11 +202,7 @@ def test_json_there_and_back(tmp_path_factory, value):
 
 
 @pytest.mark.parametrize(
-    "value, words",
-    [
-        (float("nan"), "write .*x.json.*JSON"),
-        ({1, 2}, "write .*x.json.*JSON: Object.*type"),
-    ],
+    "value, words", [(float("nan"), "write .*x.json.*JSON"), ({1, 2}, "write .*x.json.*JSON: Object.*type")]
 )
 def test_what_is_no_json_is_not_written(tmp_path, value, words):
     with pytest.raises(ValueError, match=words):
@@ -350,32 +344,16 @@ def npy(array):
     [
         ("x.npy", bare_pickle, "x.npy is a pickle .*never opened"),
         ("x.npz", torch_archive, "x.npz is a pickle .*never opened"),
-        (
-            "x.npy",
-            lambda path: path.write_bytes(npy(OBJECTS)),
-            "x.npy.*Python.*never",
-        ),
-        (
-            "x.npz",
-            lambda path: np.savez(path, a=OBJECTS),
-            "x.npz.*'a' of Python objects.*never",
-        ),
+        ("x.npy", lambda path: path.write_bytes(npy(OBJECTS)), "x.npy.*Python.*never"),
+        ("x.npz", lambda path: np.savez(path, a=OBJECTS), "x.npz.*'a' of Python objects.*never"),
         (
             "x.npz",
             lambda path: np.savez(path, a=np.ones(3), b=np.ones(600, dtype=object)),
             "x.npz.*'b' of Python objects.*never",  # its pickle is shorter than 600 pointers
         ),
         ("x.npy", lambda path: path.write_bytes(b"1,2,3"), "x.npy.*not.*.npy file, whatever.*name"),
-        (
-            "x.npy",
-            lambda path: path.write_bytes(npy(np.arange(9))[:-3]),
-            "x.npy.*damaged",
-        ),
-        (
-            "x.npz",
-            lambda path: path.write_bytes(b"PK\x03\x04 broken"),
-            "x.npz.*damaged",
-        ),
+        ("x.npy", lambda path: path.write_bytes(npy(np.arange(9))[:-3]), "x.npy.*damaged"),
+        ("x.npz", lambda path: path.write_bytes(b"PK\x03\x04 broken"), "x.npz.*damaged"),
     ],
 )
 def test_what_is_no_plain_array_is_refused(tmp_path, name, plant, words):
@@ -399,9 +377,7 @@ class Trap:
 @pytest.mark.parametrize("form", ["pickle", "array"])
 def test_nothing_is_ever_run(tmp_path, read, form):
     sprung, path = tmp_path / "sprung", tmp_path / "file"
-    path.write_bytes(
-        pickle.dumps(Trap(sprung)) if form == "pickle" else npy(np.array([Trap(sprung)], dtype=object))
-    )
+    path.write_bytes(pickle.dumps(Trap(sprung)) if form == "pickle" else npy(np.array([Trap(sprung)], dtype=object)))
     with pytest.raises(ValueError, match="file"):
         read(path)
     assert not sprung.exists()

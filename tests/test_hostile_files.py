@@ -90,26 +90,7 @@ def bomb_npz():
     name = b"points.npy"
     local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 0, crc, len(data), size, len(name), 0) + name
     central = (
-        struct.pack(
-            "<4s6H3L5H2L",
-            b"PK\x01\x02",
-            20,
-            20,
-            0,
-            8,
-            0,
-            0,
-            crc,
-            len(data),
-            size,
-            len(name),
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        )
+        struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, 20, 0, 8, 0, 0, crc, len(data), size, len(name), 0, 0, 0, 0, 0, 0)
         + name
     )
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(central), len(local) + len(data), 0)
@@ -118,17 +99,10 @@ def bomb_npz():
 
 def png(width, height, data=b""):
     def chunk(kind, content):
-        return (
-            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-        )
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(data))
-        + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
 
 
 def bpe(**changes):
@@ -158,9 +132,7 @@ def split_by(expression):
 
 
 def run_of(**sections):
-    return json.dumps(
-        {"regard": "0.1.0", "format": 1, "recipe": "text", "kind": "decoder"} | sections
-    ).encode()
+    return json.dumps({"regard": "0.1.0", "format": 1, "recipe": "text", "kind": "decoder"} | sections).encode()
 
 
 def gpt2(**sizes):
@@ -307,10 +279,7 @@ READERS = {
     "pixels": (".png", lambda path: image_files.read(path, 8, 3, "crop")),
     "images as npz": (".npz", read_npz),
     "images as idx": ("-images-idx3-ubyte", lambda path: find_images(str(path), ImagesConfig(image="image"))),
-    "images as gzip": (
-        "-images-idx3-ubyte.gz",
-        lambda path: find_images(str(path), ImagesConfig(image="image")),
-    ),
+    "images as gzip": ("-images-idx3-ubyte.gz", lambda path: find_images(str(path), ImagesConfig(image="image"))),
     "images as a table": (".csv", lambda path: find_images(str(path), ImagesConfig(image="image"))),
     "a text": (".txt", lambda path: read_given_text(str(path))),
     "texts as csv": (".csv", lambda path: read_rows(str(path), "text", "label")),
@@ -467,11 +436,7 @@ def test_a_regular_file_is_asked_after_it_is_open(tmp_path, monkeypatch):
     os.mkfifo(pipe)
     monkeypatch.setattr(Path, "is_file", lambda self, **how: True)
     monkeypatch.setattr(os.path, "isfile", lambda path: True)
-    for read in (
-        files.read_json,
-        lambda path: open_image(str(path)),
-        lambda path: read_given_text(str(path)),
-    ):
+    for read in (files.read_json, lambda path: open_image(str(path)), lambda path: read_given_text(str(path))):
         with pytest.raises(RegardError, match="not a regular file"):
             read(pipe)
     open_files = len(os.listdir("/proc/self/fd"))

@@ -46,15 +46,8 @@ def careless(tree):
     """Lines that write JSON without refusing what JSON does not have."""
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in (
-            "json.dumps",
-            "json.dump",
-            "dumps",
-            "dump",
-        ):
-            refuses = any(
-                each.arg == "allow_nan" and ast.unparse(each.value) == "False" for each in node.keywords
-            )
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.dumps", "json.dump", "dumps", "dump"):
+            refuses = any(each.arg == "allow_nan" and ast.unparse(each.value) == "False" for each in node.keywords)
             found += [] if refuses else [node.lineno]
     return found
 
@@ -68,9 +61,7 @@ def test_nothing_is_written_or_printed_that_could_hold_nan():
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    "code", ["json.dumps(x)", "json.dump(x, file, indent=2)", "json.dumps(x, allow_nan=True)"]
-)
+@pytest.mark.parametrize("code", ["json.dumps(x)", "json.dump(x, file, indent=2)", "json.dumps(x, allow_nan=True)"])
 def test_a_planted_one_is_seen(code):
     assert careless(ast.parse(code)) == [1]
 

@@ -84,15 +84,8 @@ def walk(node, folder, where):
         start = folder[: len(folder) - node.level + 1] if node.level else []
         base = ".".join([*start, *([node.module] if node.module else [])])
         yield from (Import(node.lineno, f"{base}.{alias.name}", where) for alias in node.names)
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
-        "import_module",
-        "__import__",
-    ):
-        yield from (
-            Import(node.lineno, str(each.value), where)
-            for each in node.args
-            if isinstance(each, ast.Constant)
-        )
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+        yield from (Import(node.lineno, str(each.value), where) for each in node.args if isinstance(each, ast.Constant))
     for child in ast.iter_child_nodes(node):
         yield from walk(child, folder, where)
 
@@ -132,11 +125,7 @@ def re_exports(root):
         if path == root / "__init__.py":
             continue
         if path.name == "__init__.py":
-            handed = [
-                line
-                for line, name, where in imports(path, root)
-                if where != "function" and "errors" not in name
-            ]
+            handed = [line for line, name, where in imports(path, root) if where != "function" and "errors" not in name]
             found += [f"{file}:{line} re-exports" for line in handed]
         found += [
             f"{file}:{node.lineno} has lazy names"
@@ -152,9 +141,7 @@ def circle(root):
     needs = {}
     for module, path in modules.items():
         names = [name for _, name, where in imports(path, root) if where == "module"]
-        needs[module] = {
-            name if name in modules else name.rpartition(".")[0] for name in names
-        } & modules.keys()
+        needs[module] = {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
     done = set()
 
     def follow(module, trail):
@@ -197,10 +184,7 @@ def test_the_table_has_no_circle():
     """Going down only: no two units may import each other, not even through others."""
     reach = {unit: set(others) for unit, others in MAY_IMPORT.items()}
     for _ in reach:
-        reach = {
-            unit: others.union(*(reach.get(other, set()) for other in others))
-            for unit, others in reach.items()
-        }
+        reach = {unit: others.union(*(reach.get(other, set()) for other in others)) for unit, others in reach.items()}
     assert [unit for unit, others in reach.items() if unit in others] == []
 
 
@@ -259,11 +243,7 @@ def test_a_planted_import_the_wrong_way_is_caught(tmp_path, text):
         ("attention/tap.py", "import regard", "attention may not import regard"),
         ("utils.py", "", "utils.py has no place in the table of layers"),
         ("helpers/x.py", "", "helpers/x.py has no place in the table of layers"),
-        (
-            "targets/open.py",
-            "from regard.recipes.text.reader import x",
-            "targets may not import recipes.text",
-        ),
+        ("targets/open.py", "from regard.recipes.text.reader import x", "targets may not import recipes.text"),
         ("verbs/train.py", "import regard.recipes.text", "verbs may not import recipes.text"),
         ("recipes/base.py", "from regard.recipes.text import reader", "recipes may not import recipes.text"),
         (
@@ -283,14 +263,8 @@ def test_other_planted_breaks(tmp_path, path, text, words):
     [
         ("nn/mlp.py", "from regard.attention.masks import Causal\nimport regard.shapes, regard.nn.block"),
         ("nn/mlp.py", "from .block import Block\nfrom ..attention import masks\nimport torch.nn, regarding"),
-        (
-            "verbs/main.py",
-            "def f():\n    from regard import __version__\n    from regard.verbs import commands",
-        ),
-        (
-            "attention/kernels/__init__.py",
-            "import contextlib\ndef only(name):\n    from regard.attention import masks",
-        ),
+        ("verbs/main.py", "def f():\n    from regard import __version__\n    from regard.verbs import commands"),
+        ("attention/kernels/__init__.py", "import contextlib\ndef only(name):\n    from regard.attention import masks"),
     ],
 )
 def test_what_is_allowed_is_allowed(tmp_path, path, text):
@@ -301,11 +275,7 @@ def test_what_is_allowed_is_allowed(tmp_path, path, text):
 @pytest.mark.parametrize(
     "path, text, words",
     [
-        (
-            "attention/__init__.py",
-            "from regard.attention.masks import Causal",
-            "attention/__init__.py:1 re-exports",
-        ),
+        ("attention/__init__.py", "from regard.attention.masks import Causal", "attention/__init__.py:1 re-exports"),
         ("attention/__init__.py", "from .masks import Causal", "attention/__init__.py:1 re-exports"),
         ("nn/__init__.py", "if True:\n    import regard.shapes", "nn/__init__.py:2 re-exports"),
         ("nn/__init__.py", "def __getattr__(name): ...", "nn/__init__.py:1 has lazy names"),
@@ -319,10 +289,6 @@ def test_planted_re_exports_are_caught(tmp_path, path, text, words):
 def test_a_planted_circle_is_caught(tmp_path):
     root = plant(
         tmp_path,
-        {
-            "nn/a.py": "from regard.nn.b import x",
-            "nn/b.py": "import regard.nn.c",
-            "nn/c.py": "from regard.nn import a",
-        },
+        {"nn/a.py": "from regard.nn.b import x", "nn/b.py": "import regard.nn.c", "nn/c.py": "from regard.nn import a"},
     )
     assert circle(root) == ["regard.nn.a", "regard.nn.b", "regard.nn.c", "regard.nn.a"]

@@ -41,10 +41,7 @@ assert main(["look", "run", "--input", "two three", "--out", "page.html"]) == 0
 def run(code, folder):
     """In a network without interfaces where the system allows that, and with the listener in any case."""
     words = [sys.executable, "-c", LISTEN + code]
-    if (
-        shutil.which("unshare")
-        and subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode == 0
-    ):
+    if shutil.which("unshare") and subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode == 0:
         words = ["unshare", "-rn", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder), "OMP_NUM_THREADS": "1"}
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)

@@ -17,28 +17,17 @@ def named_kinds(tree, kinds):
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            words = {
-                each.value for side in sides for each in ast.walk(side) if isinstance(each, ast.Constant)
-            }
+            words = {each.value for side in sides for each in ast.walk(side) if isinstance(each, ast.Constant)}
             found += [(node.lineno, f"compares with {sorted(words & kinds)}")] if words & kinds else []
-        elif (
-            isinstance(node, ast.MatchValue)
-            and isinstance(node.value, ast.Constant)
-            and node.value.value in kinds
-        ):
+        elif isinstance(node, ast.MatchValue) and isinstance(node.value, ast.Constant) and node.value.value in kinds:
             found.append((node.value.lineno, f"matches {node.value.value!r}"))
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):
             words = {each.value for each in node.elts if isinstance(each, ast.Constant)}
             found += [(node.lineno, f"lists {sorted(words & kinds)}")] if len(words & kinds) > 1 else []
         elif isinstance(node, ast.Dict):
             words = {each.value for each in node.keys if isinstance(each, ast.Constant)}
-            found += (
-                [(node.lineno, f"has a table of {sorted(words & kinds)}")] if len(words & kinds) > 1 else []
-            )
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
-            "get_recipe",
-            "import_module",
-        ):
+            found += [(node.lineno, f"has a table of {sorted(words & kinds)}")] if len(words & kinds) > 1 else []
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("get_recipe", "import_module"):
             words = {each.value for each in node.args if isinstance(each, ast.Constant)}
             found += [(node.lineno, f"asks for {sorted(words & kinds)}")] if words & kinds else []
     return found
@@ -46,9 +35,7 @@ def named_kinds(tree, kinds):
 
 def generic(root):
     return [
-        path
-        for path in sorted(root.rglob("*.py"))
-        if path.relative_to(root).parts[0] not in ("recipes", "registry.py")
+        path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in ("recipes", "registry.py")
     ]
 
 
@@ -77,9 +64,7 @@ def test_a_planted_name_is_caught(code):
 
 
 def test_other_words_are_no_kinds():
-    assert (
-        named_kinds(ast.parse("x = name == 'textual' and path in ('a', 'b'); y = {'text': 1}"), KINDS) == []
-    )
+    assert named_kinds(ast.parse("x = name == 'textual' and path in ('a', 'b'); y = {'text': 1}"), KINDS) == []
 
 
 # kinds with a processor: what is beside formats/ and views/ is few enough to read

@@ -26,9 +26,7 @@ from tests.recipes.tiny_data import COUNT, Tiny
 
 # kind -> what it has not -> why
 GAPS = {
-    "image": {
-        "evidence": "no additive model",
-    },
+    "image": {"evidence": "no additive model"},
     "set": {},
     "point": {"evidence": "additive refuses points"},
     "node": {"evidence": "no additive model"},
@@ -44,13 +42,8 @@ GAPS = {
         "evidence": "no additive model",
         "data in memory": "takes only paths",
     },
-    "text": {
-        "class weights": "no such option",
-        "data in memory": "takes only paths",
-    },
-    "text number": {
-        "data in memory": "takes only paths",
-    },
+    "text": {"class weights": "no such option", "data in memory": "takes only paths"},
+    "text number": {"data in memory": "takes only paths"},
     "series": {"evidence": "no additive model"},
 }
 NOT_ASKED = {"text number": ("smoothing", "class weights")}  # they are for classes
@@ -93,8 +86,7 @@ def node(folder):
     tiny = tiny_data.nodes(folder)
     found = dict(np.load(tiny.data))
     rows = [
-        {"id": i, "x": x, "label": y}
-        for i, (x, y) in enumerate(zip(found["x"][:, 0], found["labels"], strict=True))
+        {"id": i, "x": x, "label": y} for i, (x, y) in enumerate(zip(found["x"][:, 0], found["labels"], strict=True))
     ]
     ends = [{"source": a, "target": b} for a, b in found["edges"].T]
     holed = {"data.path": write(folder / "edges.csv", ends), "data.nodes": holed_table(folder, rows, "x")}
@@ -290,9 +282,7 @@ FEATURES: dict[str, Callable[[Tried], bool]] = {
     "evidence": has_evidence,
     "other data": lambda tried: regard.evaluate(tried.run, data=tried.kind.tiny.data).count >= COUNT,
     "predictions in a table": has_predictions_in_a_table,
-    "data in memory": lambda tried: any(
-        works(lambda data=data: tried.train(data=data)) for data in tried.kind.memory
-    ),
+    "data in memory": lambda tried: any(works(lambda data=data: tried.train(data=data)) for data in tried.kind.memory),
 }
 
 

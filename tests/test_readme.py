@@ -90,9 +90,7 @@ def test_what_the_readme_shows_works(tmp_path):
 
 
 def test_the_make_targets_in_the_readme_exist():
-    shown = set(
-        re.findall(r"\bmake ([a-z]+)\b", "\n".join(block.text for block in blocks(README.read_text("utf-8"))))
-    )
+    shown = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(block.text for block in blocks(README.read_text("utf-8")))))
     there = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= shown <= there
 

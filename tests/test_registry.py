@@ -41,8 +41,7 @@ def test_no_two_names_mean_the_same():
 def test_kinds_are_described():
     assert len(registry.categories()) == len(set(registry.categories())) >= 6
     assert all(
-        len(registry.describe(category)) > 10 and registry.entries(category)
-        for category in registry.categories()
+        len(registry.describe(category)) > 10 and registry.entries(category) for category in registry.categories()
     )
 
 

@@ -67,9 +67,7 @@ def test_each_benchmark_is_named_and_each_file_of_data_has_a_hash():
     missing = [path.name for path in (ROOT / "benchmarks").glob("*.py") if path.name not in page]
     assert not missing, f"say in benchmarks/README.md what {', '.join(missing)} measures"
     commands, _, data = page.partition("## Data")
-    named = {
-        name for cell in re.findall(r"\| ([^|]*) \|$", commands, re.MULTILINE) for name in cell.split(", ")
-    }
+    named = {name for cell in re.findall(r"\| ([^|]*) \|$", commands, re.MULTILINE) for name in cell.split(", ")}
     hashed = set(re.findall(r"^\| ([^|]+?) \| `[^|]+ \| `[0-9a-f]{64}` \|$", data, re.MULTILINE))
     packaged = {"MiniLM", "SmolLM2"}
     assert named - {"", "data", "---|---|---"} - packaged <= hashed

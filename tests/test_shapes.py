@@ -42,33 +42,13 @@ def test_numbers_are_sizes():
 @pytest.mark.parametrize(
     "shape, pattern, sizes, words",
     [
-        (
-            (2, 3, 5),
-            "b n d",
-            {"d": 4},
-            r"q.*'b n d'.*d=4.*shape \(2, 3, 5\).*axis 'd'.*5.*4",
-        ),
+        ((2, 3, 5), "b n d", {"d": 4}, r"q.*'b n d'.*d=4.*shape \(2, 3, 5\).*axis 'd'.*5.*4"),
         ((2, 3), "b n d", {}, r"q.*'b n d'.*shape \(2, 3\).*2 axes.*3 axes"),
         ((2,), "b n", {"b": 2}, r"q.*'b n'.*b=2.*shape \(2,\).*1 axis.*2 axes"),
-        (
-            (2, 3, 5),
-            "b n n",
-            {"b": 2},
-            r"q.*'b n n'.*b=2.*shape \(2, 3, 5\).*axis 'n'.*5.*3",
-        ),
-        (
-            (2, 3, 5),
-            "b n n",
-            {"n": 3},
-            r"q.*'b n n'.*n=3.*shape \(2, 3, 5\).*axis 'n'.*5.*3",
-        ),
+        ((2, 3, 5), "b n n", {"b": 2}, r"q.*'b n n'.*b=2.*shape \(2, 3, 5\).*axis 'n'.*5.*3"),
+        ((2, 3, 5), "b n n", {"n": 3}, r"q.*'b n n'.*n=3.*shape \(2, 3, 5\).*axis 'n'.*5.*3"),
         ((3, 7), "2 e", {}, r"q.*'2 e'.*shape \(3, 7\).*axis.*3.*2"),
-        (
-            (7, 3),
-            "e 2",
-            {"e": 7},
-            r"q.*'e 2'.*e=7.*shape \(7, 3\).*axis.*3.*2",
-        ),
+        ((7, 3), "e 2", {"e": 7}, r"q.*'e 2'.*e=7.*shape \(7, 3\).*axis.*3.*2"),
         ((5,), "... n d", {}, r"q.*'\.\.\. n d'.*shape \(5,\).*1 axis.*2 axes"),
         ((2, 3), "b n", {"d": 4}, "q.*d=4.*pattern 'b n'.*axis 'd'"),
     ],

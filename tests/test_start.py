@@ -21,9 +21,7 @@ HEAVY = {
 def loaded_after(code):
     """The top-level modules a fresh interpreter holds after running the code."""
     say = "\nimport sys; print('\\n' + ' '.join({name.split('.')[0] for name in sys.modules}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code + say], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code + say], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
 
 

@@ -35,9 +35,7 @@ def test_its_metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         info = f"regard-{regard.__version__}.dist-info"
         metadata = archive.read(f"{info}/METADATA").decode()
-        assert b"[console_scripts]\nregard = regard.verbs.main:main" in archive.read(
-            f"{info}/entry_points.txt"
-        )
+        assert b"[console_scripts]\nregard = regard.verbs.main:main" in archive.read(f"{info}/entry_points.txt")
         assert b"Apache License" in archive.read(f"{info}/licenses/LICENSE")
     lines = metadata.splitlines()
     assert f"Version: {regard.__version__}" in lines
@@ -63,11 +61,11 @@ def test_its_metadata(wheel):
 def test_it_works_away_from_the_repository(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
-    code = "import regard; print(regard.__file__); from regard.verbs.main import main; main(['--version']); main(['list'])"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    code = (
+        "import regard; print(regard.__file__); from regard.verbs.main import main; main(['--version']); main(['list'])"
     )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     where, version, *listed = done.stdout.splitlines()
     assert Path(where) == tmp_path / "site" / "regard" / "__init__.py"

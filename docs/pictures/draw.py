@@ -103,15 +103,7 @@ def memories() -> Figure:
     }
     figure = Figure(figsize=(8.6, 6.4))
     grid = figure.add_gridspec(
-        6,
-        10,
-        left=0.01,
-        right=0.99,
-        top=0.98,
-        bottom=0.02,
-        hspace=0.35,
-        wspace=0.15,
-        width_ratios=[2.8, *[1] * 8, 1.5],
+        6, 10, left=0.01, right=0.99, top=0.98, bottom=0.02, hspace=0.35, wspace=0.15, width_ratios=[2.8, *[1] * 8, 1.5]
     )
     for i in range(8):
         axis = figure.add_subplot(grid[0, i + 1])
@@ -161,9 +153,7 @@ def database() -> Figure:
         answers = attend(length * points(asked), k, v, scale=1.0)[0, 0, :, 0]
         right.plot(asked.rad2deg().numpy(), answers.numpy(), color=colour)
     left.set_xticks(range(8), names)
-    left.set(
-        title="weights when asked for 52°, between NE and N", xlabel="key", ylabel="weight", ylim=(0, 1.02)
-    )
+    left.set(title="weights when asked for 52°, between NE and N", xlabel="key", ylabel="weight", ylim=(0, 1.02))
     left.legend(loc="upper right", title="length of the query")
     right.plot(range(0, 361, 45), [*stored.tolist(), stored[0].item()], "o", color=INK, markersize=6)
     right.set_xticks(range(0, 361, 45), [*names, "E"])
@@ -205,9 +195,7 @@ def square_root() -> Figure:
         third.plot(widths, middle, "o-", color=colour, markersize=4, label=label)
         third.fill_between(widths, low, high, color=colour, alpha=0.18, linewidth=0)
     second.axhline(np.log(keys), color="#aaaaaa", linewidth=1.2)
-    second.text(
-        1024, np.log(keys) + 0.06, "all alike: log 64", ha="right", va="bottom", fontsize=9, color="#555555"
-    )
+    second.text(1024, np.log(keys) + 0.06, "all alike: log 64", ha="right", va="bottom", fontsize=9, color="#555555")
     second.set(title="entropy of the softmax", ylim=(0, 4.7))
     second.legend(loc="lower left")
     third.set(title="size of its derivative", ylim=(0, 0.5))
@@ -241,15 +229,8 @@ def alibi() -> Figure:
         faded = Fading(1, 1, gamma=float(np.exp(-slope))).weights(torch.zeros(1, n, 1))[0].flip(-1)
         faded = faded / faded.sum()
         for axis in (left, right):
-            axis.plot(
-                range(n),
-                weights[head].numpy(),
-                color=colour,
-                label=f"head {head + 1}, slope 1/{1 / slope:.0f}",
-            )
-            axis.plot(
-                range(0, n, 3), faded[::3].numpy(), "o", color=colour, markersize=5, markerfacecolor="white"
-            )
+            axis.plot(range(n), weights[head].numpy(), color=colour, label=f"head {head + 1}, slope 1/{1 / slope:.0f}")
+            axis.plot(range(0, n, 3), faded[::3].numpy(), "o", color=colour, markersize=5, markerfacecolor="white")
     left.set(title="lines: ALiBi with q·k = 0, circles: fading", ylim=(0, None), ylabel="weight")
     left.legend(loc="upper right")
     right.set(title="the same on a logarithmic scale", yscale="log", ylim=(1e-5, 1))
@@ -281,9 +262,7 @@ def masks() -> Figure:
     for axis, (name, mask, queries, where) in zip(figure.subplots(3, 4).flatten(), shown, strict=True):
         allowed = mask.tile(*sides(where, queries, n, 1, torch.device("cpu")))
         matrix = allowed[0, 0].expand(queries, n).int().numpy()
-        axis.pcolormesh(
-            matrix, cmap=ListedColormap([PALE, BLUE]), edgecolors="white", linewidth=1.2, vmin=0, vmax=1
-        )
+        axis.pcolormesh(matrix, cmap=ListedColormap([PALE, BLUE]), edgecolors="white", linewidth=1.2, vmin=0, vmax=1)
         axis.set(aspect="equal", xlim=(0, n), ylim=(queries, 0))
         axis.set_title(name, fontsize=9, family="monospace")
         bare(axis)
@@ -302,9 +281,7 @@ def bare(axis: Axes) -> None:
 
 def words(axis: Axes, text: str, align: str = "left") -> None:
     axis.axis("off")
-    axis.text(
-        0.0 if align == "left" else 0.5, 0.5, text, ha=align, va="center", color=INK, transform=axis.transAxes
-    )
+    axis.text(0.0 if align == "left" else 0.5, 0.5, text, ha=align, va="center", color=INK, transform=axis.transAxes)
 
 
 def bases() -> Figure:
@@ -345,9 +322,7 @@ def codes() -> Figure:
         axis.vlines(found.numpy(), row - 0.32, row + 0.32, color=colour, linewidth=0.4)
         one, rest = sets[:, 0] == 1, sets[:, 0] == 0
         gap = found[one].min() - found[rest].max()
-        axis.text(
-            1.015, row, f"gap {gap:.3f}" if gap > 0.005 else "no gap", va="center", fontsize=9, color=colour
-        )
+        axis.text(1.015, row, f"gap {gap:.3f}" if gap > 0.005 else "no gap", va="center", fontsize=9, color=colour)
     axis.set_yticks(range(4), ["base 2", "base 2.5", "base 3", "base 4"])
     axis.set_xticks([])
     axis.set(xlim=(-0.01, 1.12), ylim=(3.6, -0.6))
@@ -360,10 +335,7 @@ def polytope() -> Figure:
     """Doubly stochastic 3 × 3 matrices, projected to the plane: six corners, all of them joined, and ways to them."""
     names = [(0, 1, 2), (1, 2, 0), (2, 0, 1), (1, 0, 2), (0, 2, 1), (2, 1, 0)]
     corners = torch.stack([permutation_matrix(torch.tensor(order), torch.float64) for order in names])
-    even, odd = (
-        corners[:3] - 1 / 3,
-        corners[3:] - 1 / 3,
-    )  # two triangles in planes that meet in the middle only
+    even, odd = (corners[:3] - 1 / 3, corners[3:] - 1 / 3)  # two triangles in planes that meet in the middle only
     plane = torch.stack(
         [shadow(even, 90.0) + 0.72 * shadow(odd, 90.0 + 60.0), shadow(even, 0.0) + 0.72 * shadow(odd, 60.0)]
     )
@@ -384,23 +356,12 @@ def polytope() -> Figure:
         axis.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.25, 1.75))
         bare(axis)
     for order, point in zip(names, points * 1.16, strict=True):
-        left.text(
-            *point.tolist(),
-            "".join(str(k + 1) for k in order),
-            ha="center",
-            va="center",
-            fontsize=11,
-            color=INK,
-        )
-    left.set_title(
-        "corners: the six orders of 1 2 3\nsolid: one swap apart, dashed: all three move", fontsize=9
-    )
+        left.text(*point.tolist(), "".join(str(k + 1) for k in order), ha="center", va="center", fontsize=11, color=INK)
+    left.set_title("corners: the six orders of 1 2 3\nsolid: one swap apart, dashed: all three move", fontsize=9)
     seed = torch.Generator().manual_seed(3)
     for corner in torch.cat((corners, corners)):
         scores = 1.5 * corner + torch.randn(3, 3, dtype=torch.float64, generator=seed)
-        way = torch.stack(
-            [at(sinkhorn(scores, temperature=float(t)).matrix) for t in np.geomspace(50, 0.03, 40)]
-        )
+        way = torch.stack([at(sinkhorn(scores, temperature=float(t)).matrix) for t in np.geomspace(50, 0.03, 40)])
         right.plot(*way.T.numpy(), color=GREEN, linewidth=1.2)
     right.plot([0], [0], "o", color=GREEN, markersize=5)
     right.set_title(
@@ -423,16 +384,9 @@ def convolution() -> Figure:
     x, edges = strip()[3], torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]])[None, None] / 4
     shift, conv = shift_matrix(sizes, by), filter_matrix(edges, sizes)
     figure = Figure(figsize=(8.6, 3.4), layout="constrained")
-    axes = figure.subplot_mosaic(
-        [["x", "Sx", "W", "X"], ["Wx", "WSx", "W", "X"]], width_ratios=[1, 1, 1.7, 1.7]
-    )
+    axes = figure.subplot_mosaic([["x", "Sx", "W", "X"], ["Wx", "WSx", "W", "X"]], width_ratios=[1, 1, 1.7, 1.7])
     corners = {"x": x, "Sx": shift @ x, "Wx": conv @ x, "WSx": conv @ shift @ x}
-    for name, says in {
-        "x": "x",
-        "Sx": "S x, shifted →",
-        "Wx": "W x, filtered ↓",
-        "WSx": "W S x = S W x",
-    }.items():
+    for name, says in {"x": "x", "Sx": "S x, shifted →", "Wx": "W x, filtered ↓", "WSx": "W S x = S W x"}.items():
         axes[name].imshow(corners[name].view(sizes).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
         axes[name].set_title(says, fontsize=9)
     signal, taps = torch.arange(1.0, 11.0), torch.tensor([[[1.0, 3.0, 2.0]]])
@@ -461,9 +415,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 def main(names: list[str]) -> None:
     for name in names or PICTURES:
         with mpl.rc_context(STYLE):
-            PICTURES[name]().savefig(
-                HERE / f"{name}.png", dpi=120, facecolor="white", metadata={"Software": None}
-            )
+            PICTURES[name]().savefig(HERE / f"{name}.png", dpi=120, facecolor="white", metadata={"Software": None})
 
 
 if __name__ == "__main__":

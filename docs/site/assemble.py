@@ -37,19 +37,8 @@ MENU = {
         "docs/scale.md",
         "docs/serve.md",
     ],
-    "Check, look, compare": [
-        "docs/check.md",
-        "docs/found.md",
-        "docs/look.md",
-        "docs/compare.md",
-        "docs/figures.md",
-    ],
-    "Understand": [
-        "docs/story.md",
-        "docs/attention.md",
-        "docs/symmetry.md",
-        "docs/trust.md",
-    ],
+    "Check, look, compare": ["docs/check.md", "docs/found.md", "docs/look.md", "docs/compare.md", "docs/figures.md"],
+    "Understand": ["docs/story.md", "docs/attention.md", "docs/symmetry.md", "docs/trust.md"],
     "The project": [
         "docs/tour.md",
         "CONTRIBUTING.md",
@@ -162,15 +151,11 @@ def _show_source(path: Path) -> str:
     language = LANGUAGES.get(path.suffix, "text")
     text = path.read_text("utf-8")
     fence = "`" * (max(map(len, re.findall(r"`{3,}", text)), default=2) + 1)
-    return (
-        f"---\norphan: true\n---\n# {path.relative_to(ROOT)}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
-    )
+    return f"---\norphan: true\n---\n# {path.relative_to(ROOT)}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
 def _menu() -> str:
-    groups = [
-        _toctree(caption, [page.removesuffix(".md") for page in pages]) for caption, pages in MENU.items()
-    ]
+    groups = [_toctree(caption, [page.removesuffix(".md") for page in pages]) for caption, pages in MENU.items()]
     groups.append(_toctree("Reference", ["api/regard", *(f"api/{name}" for name in REFERENCE)]))
     return "\n" + "\n".join(groups)
 
@@ -184,13 +169,7 @@ def _public_names() -> str:
     """The names that `import regard` gives."""
     import regard
 
-    lines = [
-        "# regard",
-        "",
-        "The names of `import regard`. Everything else is in its module.",
-        "",
-        "```{eval-rst}",
-    ]
+    lines = ["# regard", "", "The names of `import regard`. Everything else is in its module.", "", "```{eval-rst}"]
     for name in regard.__all__:
         kind = "autoclass" if name[0].isupper() else "autofunction"
         lines += [f".. {kind}:: {regard._HOME[name]}.{name}", "   :no-index:", ""]
@@ -218,9 +197,7 @@ def _reference(name: str) -> str:
 
 def _defines_public(path: Path) -> bool:
     body = ast.parse(path.read_text("utf-8")).body
-    return any(
-        isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_") for node in body
-    )
+    return any(isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_") for node in body)
 
 
 def _write(path: Path, text: str) -> None:

@@ -30,22 +30,13 @@ def mix(scores: Tensor, v: Tensor, mask: Mask | None = None, *, dropout: float =
     A query that may attend to nothing, or that no edge leads to, gets zeros. Places are consecutive; queries
     are the last n.
     """
-    if (
-        not isinstance(scores, Tensor)
-        or not isinstance(v, Tensor)
-        or scores.dim() not in (3, 4)
-        or v.dim() != 4
-    ):
-        got = " and ".join(
-            str(tuple(x.shape)) if isinstance(x, Tensor) else type(x).__name__ for x in (scores, v)
-        )
+    if not isinstance(scores, Tensor) or not isinstance(v, Tensor) or scores.dim() not in (3, 4) or v.dim() != 4:
+        got = " and ".join(str(tuple(x.shape)) if isinstance(x, Tensor) else type(x).__name__ for x in (scores, v))
         raise RegardError(f"mix takes scores b h n m (or b h e along edges) and v b g m e, got {got}")
     (b, h), (bv, g) = scores.shape[:2], v.shape[:2]
     if b != bv or g == 0 or h % g:
         sizes = f"b={b} and {bv}, h={h} and g={g}"
-        raise RegardError(
-            f"scores and v must have one b, and the heads of v must divide those of scores, got {sizes}"
-        )
+        raise RegardError(f"scores and v must have one b, and the heads of v must divide those of scores, got {sizes}")
     if not 0.0 <= dropout < 1.0:
         raise RegardError(f"dropout must be at least 0 and less than 1, got {dropout}")
     if mask is not None and not isinstance(mask, Mask):
@@ -141,9 +132,7 @@ def _along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tens
         raise RegardError(f"scores b h e go along the edges of an Edges mask, got {type(mask).__name__}")
     (b, h, e), m = scores.shape, v.shape[2]
     if e != mask.edges.shape[1]:
-        raise RegardError(
-            f"there must be one score for each edge, got {e} scores and {mask.edges.shape[1]} edges"
-        )
+        raise RegardError(f"there must be one score for each edge, got {e} scores and {mask.edges.shape[1]} edges")
     mask.fits(b, h, m, m)
     links = mask.links(m, m, v.device, once=False)
     weights = edge_softmax(scores.flatten(0, 1)[:, links.order].to(_wide(v.dtype)), links)

@@ -70,9 +70,7 @@ def attend(
     return out
 
 
-def is_plain_sdpa(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | None, dropout: float
-) -> bool:
+def is_plain_sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | None, dropout: float) -> bool:
     """Is there nothing to prepare, and would `choose` take SDPA as it is?
 
     Only a shortcut: for short sequences the way to the kernel costs up to a fifth of the kernel itself.
@@ -119,8 +117,7 @@ def validate(
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if not (q.dim() == k.dim() == v.dim() == 4):
         raise RegardError(
-            f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, "
-            f"{tuple(v.shape)}"
+            f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
         )
     (b, h, n, c), (bk, g, m, ck), (bv, gv, mv, e) = q.shape, k.shape, v.shape
     if not b == bk == bv or ck != c or gv != g or mv != m or g == 0 or h % g:
@@ -132,8 +129,7 @@ def validate(
         )
     if not (isinstance(dropout, (int, float)) and 0.0 <= dropout < 1.0):
         raise RegardError(
-            f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not "
-            "training"
+            f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not training"
         )
     if weights is not None and not isinstance(weights, Weights):
         advice = "give Sparsemax() or Entmax() of regard.attention.weights, or None for softmax"
@@ -152,9 +148,7 @@ def validate(
     if bias is not None:
         if not isinstance(bias, Bias):
             raise RegardError(
-                _no_object(
-                    "bias", bias, Bias, "for scores of your own, subclass Bias of regard.attention.biases"
-                )
+                _no_object("bias", bias, Bias, "for scores of your own, subclass Bias of regard.attention.biases")
             )
         bias.fits(h, c, e, here.axes)
     return q, k, v, Terms(here, there, mask, bias, _factor(scale, c), dropout, weights)
@@ -202,9 +196,7 @@ def _raise_shape_error(q: Tensor, k: Tensor, v: Tensor) -> None:
     elif ck != c:
         problem = f"queries and keys must have as many channels, got c={c} and {ck}"
     elif (gv, mv) != (g, m):
-        problem = (
-            f"keys and values must belong together, got {g} heads of {m} keys and {gv} heads of {mv} values"
-        )
+        problem = f"keys and values must belong together, got {g} heads of {m} keys and {gv} heads of {mv} values"
     else:
         problem = f"the number of key heads must divide that of query heads, got g={g} and h={h}"
     raise RegardError(f"{problem}; attend was given {shapes}")

@@ -131,9 +131,7 @@ class ALiBi(Bias):
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         if h != self.heads:
-            raise RegardError(
-                f"ALiBi was made for {self.heads} heads, got queries with {h}; use ALiBi(heads={h})"
-            )
+            raise RegardError(f"ALiBi was made for {self.heads} heads, got queries with {h}; use ALiBi(heads={h})")
 
 
 def alibi_slopes(heads: int) -> list[float]:
@@ -155,9 +153,7 @@ class Relative(Bias):
     keeps = Shifts()
     reads_queries = True
 
-    def __init__(
-        self, channels: int, *, reach: int = 16, values: bool = True, scale: float | None = None
-    ) -> None:
+    def __init__(self, channels: int, *, reach: int = 16, values: bool = True, scale: float | None = None) -> None:
         super().__init__()
         if reach < 0:
             raise RegardError(f"reach must be 0 or more, got {reach}")
@@ -195,9 +191,7 @@ class Relative(Bias):
         _one_axis(self, axes)
         channels = self.keys.shape[1]
         if c != channels or (self.gives_values and e != channels):
-            raise RegardError(
-                f"Relative was made for {channels} channels a head, got queries of {c} and values of {e}"
-            )
+            raise RegardError(f"Relative was made for {channels} channels a head, got queries of {c} and values of {e}")
 
 
 class Buckets(Bias):
@@ -210,9 +204,7 @@ class Buckets(Bias):
 
     keeps = Shifts()
 
-    def __init__(
-        self, heads: int, *, buckets: int = 32, farthest: int = 128, both_directions: bool = True
-    ) -> None:
+    def __init__(self, heads: int, *, buckets: int = 32, farthest: int = 128, both_directions: bool = True) -> None:
         super().__init__()
         sides = 2 if both_directions else 1
         exact = buckets // sides // 2
@@ -221,12 +213,7 @@ class Buckets(Bias):
                 f"buckets must be a multiple of {2 * sides} and farthest more than {exact}, got "
                 f"buckets={buckets} and farthest={farthest}"
             )
-        self.heads, self.buckets, self.farthest, self.both_directions = (
-            heads,
-            buckets,
-            farthest,
-            both_directions,
-        )
+        self.heads, self.buckets, self.farthest, self.both_directions = (heads, buckets, farthest, both_directions)
         self.table = nn.Parameter(torch.randn(buckets, heads) * 0.1)
 
     def bucket(self, relative: Tensor) -> Tensor:
@@ -255,9 +242,7 @@ class Buckets(Bias):
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         _one_axis(self, axes)
         if h != self.heads:
-            raise RegardError(
-                f"Buckets was made for {self.heads} heads, got queries with {h}; use Buckets(heads={h})"
-            )
+            raise RegardError(f"Buckets was made for {self.heads} heads, got queries with {h}; use Buckets(heads={h})")
 
 
 class Distance(Bias):
@@ -318,9 +303,7 @@ class Held(Bias):
     def __init__(self, by: Distance, apart: Tensor) -> None:
         super().__init__()
         if apart.dim() not in (2, 3) or apart.is_complex() or apart.dtype == torch.bool:
-            raise RegardError(
-                f"distances must be numbers n m or b n m, got {apart.dtype} {tuple(apart.shape)}"
-            )
+            raise RegardError(f"distances must be numbers n m or b n m, got {apart.dtype} {tuple(apart.shape)}")
         self.by, self.apart = by, apart if apart.dim() == 3 else apart[None]
 
     def learned(self) -> list[nn.Parameter]:
@@ -334,9 +317,7 @@ class Held(Bias):
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
         if (here.count, there.count) != tuple(self.apart.shape[1:]):
             sizes = f"{here.count} queries and {there.count} keys"
-            raise RegardError(
-                f"the distances are for {tuple(self.apart.shape[1:])} queries and keys, got {sizes}"
-            )
+            raise RegardError(f"the distances are for {tuple(self.apart.shape[1:])} queries and keys, got {sizes}")
         return self.by.read(self.apart[:, here.slots][:, :, there.slots].to(q.device))
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:

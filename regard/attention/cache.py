@@ -144,8 +144,7 @@ class Cache:
 def _refuse_gradients(k: Tensor, v: Tensor) -> None:
     if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
         raise RegardError(
-            "a cache carries no gradients, so training through it would be wrong in silence; use "
-            "torch.no_grad()"
+            "a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()"
         )
 
 

@@ -29,11 +29,7 @@ class Links:
     def __init__(self, source: Tensor, target: Tensor, n: int, m: int) -> None:
         self.n, self.m = n, m
         if torch.compiler.is_compiling():
-            self.order, self.source, self.target = (
-                torch.arange(source.shape[0], device=source.device),
-                source,
-                target,
-            )
+            self.order, self.source, self.target = (torch.arange(source.shape[0], device=source.device), source, target)
             return
         self.order = torch.argsort(target, stable=True)
         self.source, self.target = source[self.order], target[self.order]
@@ -143,9 +139,7 @@ class Portions(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (weights,), links = ctx.saved_tensors, ctx.links
         share = weights * grads[0]
-        total = torch.stack(
-            [torch.segment_reduce(row, "sum", offsets=links.starts)[links.target] for row in share]
-        )
+        total = torch.stack([torch.segment_reduce(row, "sum", offsets=links.starts)[links.target] for row in share])
         return share - weights * total, None
 
 
@@ -216,14 +210,8 @@ def _sampled(x: Tensor, y: Tensor, links: Links) -> Tensor:
         empty = torch.zeros(links.count, dtype=x.dtype)
         rows = []
         for one, other in zip(x, y, strict=True):
-            pattern = torch.sparse_csr_tensor(
-                starts, source, empty, (links.n, links.m), check_invariants=False
-            )
-            rows.append(
-                torch.sparse.sampled_addmm(
-                    pattern, one.contiguous(), other.contiguous().mT, beta=0.0
-                ).values()
-            )
+            pattern = torch.sparse_csr_tensor(starts, source, empty, (links.n, links.m), check_invariants=False)
+            rows.append(torch.sparse.sampled_addmm(pattern, one.contiguous(), other.contiguous().mT, beta=0.0).values())
         return torch.stack(rows)
     step = max(1, CHUNK // max(1, len(x) * x.shape[-1]))
     pieces = zip(links.target.split(step), links.source.split(step), strict=True)
@@ -241,8 +229,7 @@ def _summed(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
         held = [each.contiguous() for each in weights.detach()]
     # (detached: a gradient is no business of embedding_bag, and would cost it time)
     rows = [
-        F.embedding_bag(source, of, starts, per_sample_weights=w, **how)
-        for w, of in zip(held, y.detach(), strict=True)
+        F.embedding_bag(source, of, starts, per_sample_weights=w, **how) for w, of in zip(held, y.detach(), strict=True)
     ]
     if len(rows) == 1:
         return rows[0][None]

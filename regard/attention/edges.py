@@ -33,12 +33,7 @@ class Edges(Mask):
         takes = "Edges takes whole numbers 2 e: sources and targets"
         if not isinstance(edges, Tensor):
             raise RegardError(f"{takes}, got {type(edges).__name__}; use torch.tensor(...)")
-        if (
-            edges.dim() != 2
-            or edges.shape[0] != 2
-            or edges.dtype.is_floating_point
-            or edges.dtype == torch.bool
-        ):
+        if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype.is_floating_point or edges.dtype == torch.bool:
             if edges.dim() == 2 and edges.shape[1] == 2:
                 hint = "; use .T"
             else:
@@ -89,9 +84,7 @@ class Edges(Mask):
             largest = int(slots.max())
             if largest >= count:
                 what = "keys" if name == "source" else "queries"
-                raise RegardError(
-                    f"an edge has the {name} {largest}, but there are {count} {what}, 0 … {count - 1}"
-                )
+                raise RegardError(f"an edge has the {name} {largest}, but there are {count} {what}, 0 … {count - 1}")
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         seen = torch.zeros(m, dtype=torch.bool, device=device).index_fill(0, self.edges[0].to(device), True)
@@ -100,8 +93,7 @@ class Edges(Mask):
     def take(self, order: Tensor) -> Mask:
         if order.dim() != 1:
             raise RegardError(
-                "edges are the same for every row, so they move with one order for all rows (m), not one "
-                "for each"
+                "edges are the same for every row, so they move with one order for all rows (m), not one for each"
             )
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=order.device)

@@ -93,9 +93,7 @@ class Mask:
         return float("inf")
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            "masks combine with &, | and ~, not with `and`, `or` and `not`; ask `mask is None` for no mask"
-        )
+        raise TypeError("masks combine with &, | and ~, not with `and`, `or` and `not`; ask `mask is None` for no mask")
 
     def __and__(self, other: Mask) -> Mask:
         return And(self, other)
@@ -122,13 +120,9 @@ def from_settings(settings: tuple[Any, ...]) -> Mask:
 def _must_be_masks(*parts: Any) -> None:
     for part in parts:
         if isinstance(part, type) and issubclass(part, Mask):
-            raise TypeError(
-                f"a mask combines with a mask, got the class {part.__name__}; write {part.__name__}(...)"
-            )
+            raise TypeError(f"a mask combines with a mask, got the class {part.__name__}; write {part.__name__}(...)")
         if not isinstance(part, Mask):
-            raise TypeError(
-                f"a mask combines with a mask, got {type(part).__name__}; wrap a bool tensor in Dense(...)"
-            )
+            raise TypeError(f"a mask combines with a mask, got {type(part).__name__}; wrap a bool tensor in Dense(...)")
 
 
 class Pair(Mask):

@@ -32,9 +32,7 @@ class Full(Mask):
     static = True
 
     def tile(self, here: Side, there: Side) -> Tensor:
-        return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=here.device).expand(
-            1, 1, here.size, there.size
-        )
+        return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=here.device).expand(1, 1, here.size, there.size)
 
     def blocks(self, here: Bounds, there: Bounds) -> Blocks:
         all_true = np.ones((1, 1, here.low.shape[1], there.low.shape[1]), dtype=bool)
@@ -137,9 +135,7 @@ class BigBird(Mask):
         counts = (self.neighbours, self.everywhere, self.random)
         whole = all(isinstance(x, (int, np.integer)) for x in (self.block, *counts, self.seed))
         if not whole or self.block < 1 or min(counts) < 0:
-            raise RegardError(
-                f"block must be at least 1 and the counts at least 0, all whole numbers, got {self}"
-            )
+            raise RegardError(f"block must be at least 1 and the counts at least 0, all whole numbers, got {self}")
 
     def tile(self, here: Side, there: Side) -> Tensor:
         if here.consecutive and there.consecutive and not torch.compiler.is_compiling():
@@ -179,9 +175,7 @@ class BigBird(Mask):
         late, early = where(i > j, i, j), where(i > j, j, i)
         linked = (late - early <= self.neighbours) | ((early < self.everywhere) & (early >= 0))
         for draw in range(self.random):
-            linked = linked | (
-                (late > 0) & (early == _scramble(late, self.seed, draw) % where(late > 0, late, 1))
-            )
+            linked = linked | ((late > 0) & (early == _scramble(late, self.seed, draw) % where(late > 0, late, 1)))
         return linked
 
 
@@ -345,13 +339,9 @@ class Padding(Mask):
                 low, high = int(self.given.min()), int(self.given.max())
                 if low < 0 or high > m:
                     wrong = low if low < 0 else high
-                    raise RegardError(
-                        f"lengths of Padding must be from 0 to m={m}, the number of keys, got {wrong}"
-                    )
+                    raise RegardError(f"lengths of Padding must be from 0 to m={m}, the number of keys, got {wrong}")
         elif shape[0] not in (1, b) or shape[1] != m:
-            raise RegardError(
-                f"Padding for b={b} rows of m={m} keys takes a bool tensor {b} × {m}, got {shape}"
-            )
+            raise RegardError(f"Padding for b={b} rows of m={m} keys takes a bool tensor {b} × {m}, got {shape}")
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         return ~self.real(m, device)[:, None]
@@ -405,9 +395,7 @@ class Dense(Mask):
         shape = tuple(self.allowed.shape)
         if shape[0] not in (1, b) or shape[1] not in (1, h) or shape[2:] != (n, m):
             sizes = f"b={b}, h={h}, n={n}, m={m}"
-            raise RegardError(
-                f"Dense for {sizes} takes n m, b n m or b h n m, got {self.shape}; use .expand(...)"
-            )
+            raise RegardError(f"Dense for {sizes} takes n m, b n m or b h n m, got {self.shape}; use .expand(...)")
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         return ~self.allowed.to(device).any(2)

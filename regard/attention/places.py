@@ -121,9 +121,7 @@ class Bounds:
         """Smallest and largest of data that belongs to tokens, block by block.  b|1 count -> as `axis`"""
         # numpy has no bfloat16
         held = (data.float() if data.dtype is torch.bfloat16 else data).detach().cpu().numpy()
-        return self.lay(blockwise(np.minimum, held, self.block)), self.lay(
-            blockwise(np.maximum, held, self.block)
-        )
+        return self.lay(blockwise(np.minimum, held, self.block)), self.lay(blockwise(np.maximum, held, self.block))
 
 
 def lost(here: Bounds, there: Bounds) -> Any:
@@ -149,9 +147,7 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
         there = spread(where, m, b, "where", device)
         here = there[:, m - n :]
     elif not isinstance(where, tuple) or len(where) != 2:
-        raise RegardError(
-            f"where must be a tensor, or a pair (here, there) of tensors, got {type(where).__name__}"
-        )
+        raise RegardError(f"where must be a tensor, or a pair (here, there) of tensors, got {type(where).__name__}")
     else:
         here, there = spread(where[0], n, b, "where[0]", device), spread(where[1], m, b, "where[1]", device)
         if here.shape[-1] != there.shape[-1]:
@@ -159,18 +155,13 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
                 f"queries and keys must have the same number of axes, got {here.shape[-1]} and "
                 f"{there.shape[-1]} in where"
             )
-    return (
-        Side(True, n, slice(0, n), m - n, here, device),
-        Side(False, m, slice(0, m), 0, there, device),
-    )
+    return (Side(True, n, slice(0, n), m - n, here, device), Side(False, m, slice(0, m), 0, there, device))
 
 
 def spread(where: Tensor, n: int, b: int, name: str, device: torch.device) -> Tensor:
     """n, b n or b n s -> b|1 n s"""
     if not isinstance(where, Tensor):
-        raise RegardError(
-            f"{name} must be a tensor of coordinates, got {type(where).__name__}; use torch.tensor(...)"
-        )
+        raise RegardError(f"{name} must be a tensor of coordinates, got {type(where).__name__}; use torch.tensor(...)")
     shape = tuple(where.shape)
     if where.dim() == 1:
         laid = where[None, :, None]
@@ -181,9 +172,7 @@ def spread(where: Tensor, n: int, b: int, name: str, device: torch.device) -> Te
             axes = "; a place has at least one axis"
         else:
             axes = ""
-        raise RegardError(
-            f"{name} must have the shape n, b n or b n s with n={n} and b={b}, got {shape}{axes}"
-        )
+        raise RegardError(f"{name} must have the shape n, b n or b n s with n={n} and b={b}, got {shape}{axes}")
     if laid.dtype == torch.bool or laid.is_complex():
         raise RegardError(f"{name} must hold numbers (coordinates), got {where.dtype}")
     if laid.device != device:

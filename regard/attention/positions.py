@@ -60,8 +60,7 @@ def coordinates(
     if where is None:
         if axes > 1:
             raise RegardError(
-                f"{name} reads places on {axes} axes, and only those on one are known by themselves; give "
-                "where"
+                f"{name} reads places on {axes} axes, and only those on one are known by themselves; give where"
             )
         return torch.arange(first, first + n, device=device)[None]
     laid = spread(where, n, b, "where", device)
@@ -81,8 +80,7 @@ def _check_axes(channels: int, axes: int, name: str) -> None:
         each = "" if axes == 1 else f" for each of {axes} axes"
         fits = channels + 2 * axes - channels % (2 * axes)
         raise RegardError(
-            f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is "
-            f"{fits}"
+            f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is {fits}"
         )
 
 
@@ -111,15 +109,11 @@ class Code(Position):
 
     def codes(self, x: Tensor, where: Tensor | None, first: int) -> Tensor:
         b, n = x.shape[:2]
-        return self.code(coordinates(where, first, n, b, x.device, type(self).__name__, self.axes)).to(
-            x.dtype
-        )
+        return self.code(coordinates(where, first, n, b, x.device, type(self).__name__, self.axes)).to(x.dtype)
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         if x.shape[-1] != self.dim:
-            raise RegardError(
-                f"{type(self).__name__} was made for tokens of width {self.dim}, got {x.shape[-1]}"
-            )
+            raise RegardError(f"{type(self).__name__} was made for tokens of width {self.dim}, got {x.shape[-1]}")
         return x + self.codes(x, where, first)
 
 
@@ -214,9 +208,7 @@ class Concatenated(Position):
     def __init__(self, of: Code) -> None:
         super().__init__()
         if not isinstance(of, Code):
-            raise TypeError(
-                f"Concatenated takes a position with a code (Sinusoidal, Learned), got {type(of).__name__}"
-            )
+            raise TypeError(f"Concatenated takes a position with a code (Sinusoidal, Learned), got {type(of).__name__}")
         self.of = of
         self.widens = of.dim
 
@@ -282,9 +274,7 @@ class Rotary(Position):
         if where is None and self.axes == 1 and not torch.compiler.is_compiling():
             cos, sin = _consecutive_turns(first, n, c, self.spectrum, x.device, wide, self.interleaved)
         elif where is None or not _repeats(where):
-            cos, sin = turns_at(
-                where, first, n, b, c, self.axes, self.spectrum, x.device, wide, self.interleaved
-            )
+            cos, sin = turns_at(where, first, n, b, c, self.axes, self.spectrum, x.device, wide, self.interleaved)
         else:
             cos, sin = _kept_turns(
                 where, where._version, n, b, c, self.axes, self.spectrum, x.device, wide, self.interleaved
@@ -316,13 +306,7 @@ class Turn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None, None, None]:
         cos, sin = ctx.saved_tensors
-        return (
-            (dy * cos).addcmul_(_swapped(dy, ctx.interleaved, ctx.axes), sin, value=-1),
-            None,
-            None,
-            None,
-            None,
-        )
+        return ((dy * cos).addcmul_(_swapped(dy, ctx.interleaved, ctx.axes), sin, value=-1), None, None, None, None)
 
 
 def _swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
@@ -396,16 +380,8 @@ def _kept_turns(
 
 @lru_cache(maxsize=16)
 def _consecutive_turns(
-    first: int,
-    n: int,
-    channels: int,
-    spectrum: Spectrum,
-    device: torch.device,
-    dtype: torch.dtype,
-    interleaved: bool,
+    first: int, n: int, channels: int, spectrum: Spectrum, device: torch.device, dtype: torch.dtype, interleaved: bool
 ) -> tuple[Tensor, Tensor]:
     """`turns` for consecutive places, which every layer and every step asks for again."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on
-        return _turns(
-            torch.arange(first, first + n, device=device)[None], channels, spectrum, dtype, interleaved
-        )
+        return _turns(torch.arange(first, first + n, device=device)[None], channels, spectrum, dtype, interleaved)

@@ -41,8 +41,7 @@ class RopeScaling:
         ramp = self.kind in ("llama3", "yarn")
         if ramp and not 0 < self.low < self.high:
             raise RegardError(
-                f"rope_low must be above 0 and below rope_high, got rope_low={self.low} and "
-                f"rope_high={self.high}"
+                f"rope_low must be above 0 and below rope_high, got rope_low={self.low} and rope_high={self.high}"
             )
 
     @property

@@ -66,9 +66,7 @@ class _Sparsemax(torch.autograd.Function):
         z = _below_zero(scores)
         ordered = z.sort(dim=-1, descending=True).values
         sums = ordered.cumsum(-1) - 1
-        count = (
-            (_counted(z) * ordered > sums).sum(-1, keepdim=True).clamp_(min=1)
-        )  # of those that have weight
+        count = (_counted(z) * ordered > sums).sum(-1, keepdim=True).clamp_(min=1)  # of those that have weight
         threshold = sums.gather(-1, count - 1) / count
         weights = (z - threshold).clamp_(min=0)
         ctx.save_for_backward(weights)

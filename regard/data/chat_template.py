@@ -120,9 +120,7 @@ def check_messages(messages: Any) -> None:
                 f"message {number} has the unknown role {str(role)[:40]!r}; {near}known: {', '.join(ROLES)}"
             )
         if not isinstance(content, str):
-            raise RegardError(
-                f"message {number} ({role}) must have a text as content, got {str(content)[:40]!r}"
-            )
+            raise RegardError(f"message {number} ({role}) must have a text as content, got {str(content)[:40]!r}")
 
 
 def without_prefix(text: str, tokenizer: Any) -> str:
@@ -138,9 +136,7 @@ def try_template(template: ChatTemplate) -> None:
     """Raise unless a template of others writes a question in time, in a process of its own: nothing here could
     stop one that loops."""
     if len(template.source) > MOST_SOURCE:
-        raise RegardError(
-            f"the chat template has {len(template.source):,} characters, more than {MOST_SOURCE:,}"
-        )
+        raise RegardError(f"the chat template has {len(template.source):,} characters, more than {MOST_SOURCE:,}")
     run_trial(PROBE, template.to_json(), what="the chat template", seconds=SECONDS, memory=MEMORY)
 
 

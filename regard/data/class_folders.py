@@ -24,10 +24,7 @@ def find_by_class(folder: str, endings: Iterable[str], what: str) -> list[ClassF
     if not files:
         others = f"; it has {len(found)} other files, the first is {found[0].name}" if found else ""
         raise RegardError(f"the folder {folder} holds no {what} ({', '.join(endings)}){others}")
-    return [
-        ClassFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None)
-        for path in files
-    ]
+    return [ClassFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None) for path in files]
 
 
 def _hidden(path: Path, root: Path) -> bool:

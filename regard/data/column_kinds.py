@@ -20,31 +20,10 @@ from regard.data.dialect import AFTER_DATE, DATES, TIME
 from regard.errors import RegardError
 
 # words of cells that hold nothing, where the other cells are numbers or dates
-UNLABELLED = (
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "<NA>",
-    "NaN",
-    "nan",
-    "NAN",
-    "null",
-    "NULL",
-    "Null",
-    "?",
-)  # no label either
+UNLABELLED = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "Null", "?")  # no label either
 WORDS = (*UNLABELLED, "n.a.", "NaT", "None", "none", "missing", "Missing", "-", "--", ".")
 IN_TEXT = {"NA", "N/A", "#N/A", "<NA>", "NaN", "null", "NULL", "Null", "None", "none"}  # doubtful among texts
-FLAGS = [
-    {"yes", "no"},
-    {"true", "false"},
-    {"t", "f"},
-    {"y", "n"},
-    {"ja", "nein"},
-    {"oui", "non"},
-    {"on", "off"},
-]
+FLAGS = [{"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"ja", "nein"}, {"oui", "non"}, {"on", "off"}]
 TRUE = ("yes", "true", "t", "y", "ja", "oui", "on")
 SENTINELS = ("-99", "-999", "-9999", "-99999", "-99.0", "-999.0", "-9999.0")
 ORDERS = {"year": "ymd", "day": "dmy", "month": "mdy"}  # --data.dates
@@ -390,9 +369,7 @@ class ColumnFinder:
                 f"'{wrong.cell}' ({place(wrong.row)}); mend {'it' if count == 1 else 'them'}, or name missing ones by "
                 "--data.nulls"
             )
-            return Kind(doubt=f"has '{wrong.cell}' ({place(wrong.row)}), which is no date like the others"), [
-                words
-            ]
+            return Kind(doubt=f"has '{wrong.cell}' ({place(wrong.row)}), which is no date like the others"), [words]
         if len(good) > 1 and self.differ.count:
             names = " or ".join(each for each, order in ORDERS.items() if order in good)
             words = (
@@ -470,9 +447,7 @@ def _parts(cells: Any, pattern: str) -> dict[str, Array]:
             months = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), pa.array(MONTHS))
             parts[name] = pc.fill_null(pc.add(months, 1), 0).to_numpy(zero_copy_only=False)
         elif name == "p":
-            parts[name] = pc.index_in(pc.utf8_lower(texts), pa.array(["", "a", "p"])).to_numpy(
-                zero_copy_only=False
-            )
+            parts[name] = pc.index_in(pc.utf8_lower(texts), pa.array(["", "a", "p"])).to_numpy(zero_copy_only=False)
         elif name == "z":
             parts[name] = _offsets(texts)
         else:

@@ -51,9 +51,7 @@ TIME = f"^{_CLOCK}$"
 
 NUMBER = re.compile(r"[+-]?[$€£]?(?:\d[\d.,'\u00a0 ]*|\.\d+)(?:[eE][+-]?\d+)?\s?[%€$£]?")
 DATE = [re.compile(each) for each in DATES]
-ODD = re.compile(
-    r"(?i)(?<=[a-zß-ÿ])[¡-©«-´¶-¿×÷†‡‰‹›€£¥]|[¡-©«-¬®-´¶-º¼-¿×÷†‡‰‹›]+(?=[a-zß-ÿ])|[À-ÿŠŒŽšœžŸ]{3}"
-)
+ODD = re.compile(r"(?i)(?<=[a-zß-ÿ])[¡-©«-´¶-¿×÷†‡‰‹›€£¥]|[¡-©«-¬®-´¶-º¼-¿×÷†‡‰‹›]+(?=[a-zß-ÿ])|[À-ÿŠŒŽšœžŸ]{3}")
 
 
 @config
@@ -124,9 +122,7 @@ def scan(stream: Any, path: str, config: TableConfig = DEFAULTS) -> Scan:
     try:
         decode = codecs.getincrementaldecoder(encoding)().decode
     except LookupError as error:
-        raise RegardError(
-            f"there is no encoding '{encoding}'; give one such as utf-8 or windows-1252"
-        ) from error
+        raise RegardError(f"there is no encoding '{encoding}'; give one such as utf-8 or windows-1252") from error
     wide = encoding.startswith(("utf-16", "utf-32"))
     sample, later, before = "", "", b""
     quotes = lines = 0
@@ -137,9 +133,7 @@ def scan(stream: Any, path: str, config: TableConfig = DEFAULTS) -> Scan:
     while chunk:
         if not wide and (nul := chunk.find(b"\0")) >= 0:
             line = lines + chunk[:nul].count(b"\n") + 1
-            raise RegardError(
-                f"{path} is binary, not text: there is a NUL in line {line}; give a table as text"
-            )
+            raise RegardError(f"{path} is binary, not text: there is a NUL in line {line}; give a table as text")
         try:
             text = _decode_western(chunk, path) if western else decode(chunk)
         except UnicodeDecodeError as error:
@@ -230,9 +224,7 @@ def any_length() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def split_lines(
-    lines: Iterator[str], dialect: Dialect, *, strict: bool = True
-) -> Iterator[tuple[int, list[str]]]:
+def split_lines(lines: Iterator[str], dialect: Dialect, *, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row with the line in which it begins; lines without anything are no rows, unless there is only
     one column. A csv.Error says what is wrong in which line."""
     if dialect.separator in (" ", ""):
@@ -323,9 +315,7 @@ def find_dialect(found: Scan, path: str, config: TableConfig = DEFAULTS, least: 
     said = []
     if dialect.separator not in (",", "\t"):
         said.append(
-            f"separated by {NAMES.get(dialect.separator, dialect.separator)}"
-            if dialect.separator
-            else "one column"
+            f"separated by {NAMES.get(dialect.separator, dialect.separator)}" if dialect.separator else "one column"
         )
     if dialect.quote not in ('"', ""):
         said.append(f"quote {dialect.quote}")
@@ -446,9 +436,7 @@ def _with_structure(
         rows = [(line, cells) for line, cells in rows if cells[0].strip()] if rows else rows
         if any(mark in cell for mark in COMMON for _, cells in rows for cell in cells):
             line = next(line for line, cells in rows if any(mark in cells[0] for mark in COMMON))
-            doubts.append(
-                f"{path} was read as one column; if line {line + skip} has several, give --data.separator"
-            )
+            doubts.append(f"{path} was read as one column; if line {line + skip} has several, give --data.separator")
     if width == 1 and re.search(r"\S[ \t]*\r?\n[ \t]*\r?\n\s*\S", sample):
         doubts.append(
             f"{path} has one column and lines without anything, which are missing cells; remove them if they are none"
@@ -491,9 +479,7 @@ def _with_structure(
     repeated = tuple(name for name, count in Counter(head[:kept]).items() if count > 1 and header)
     if header:
         names = _different(head[:kept])
-        doubts += [
-            f"{path} has several columns called '{name}', numbered from {name}_2 on" for name in repeated[:5]
-        ]
+        doubts += [f"{path} has several columns called '{name}', numbered from {name}_2 on" for name in repeated[:5]]
         after = line + 1 + "".join(first).count("\n")
         if len(body) > 1 and width > 1:
             after = body[1][0]
@@ -517,9 +503,7 @@ def _with_structure(
 def _are_row_names(cells: Sequence[str], sample: str) -> bool:
     """Are these names of rows, as R writes them: quoted, or numbered?"""
     different = len(cells) > 1 and len(set(cells)) == len(cells)
-    return different and (
-        all(f'"{cell}"' in sample for cell in cells) or all(cell.isdecimal() for cell in cells)
-    )
+    return different and (all(f'"{cell}"' in sample for cell in cells) or all(cell.isdecimal() for cell in cells))
 
 
 def _is_header(head: Sequence[str], rows: Sequence[Sequence[str]], asked: bool | None) -> tuple[bool, str]:
@@ -539,23 +523,12 @@ def _is_header(head: Sequence[str], rows: Sequence[Sequence[str]], asked: bool |
         return True, ""
     numbers = [int(name) for name in head if name.isascii() and name.isdigit()]
     run = len(numbers) > 1 and all(b - a == 1 for a, b in pairwise(numbers))
-    if (
-        values
-        and run
-        and len(numbers) == values
-        and (names or len(numbers) < len(head) or numbers[0] in (0, 1))
-    ):
-        return (
-            True,
-            f"has {numbers[0]}, {numbers[1]} … as names of columns; --data.header false if it is a row",
-        )
+    if values and run and len(numbers) == values and (names or len(numbers) < len(head) or numbers[0] in (0, 1)):
+        return (True, f"has {numbers[0]}, {numbers[1]} … as names of columns; --data.header false if it is a row")
     if values:
-        return bool(
-            names
-        ), "has numbers and words over numbers, read as names; --data.header says" if names else ""
+        return bool(names), "has numbers and words over numbers, read as names; --data.header says" if names else ""
     recurring = next(
-        (name for i, name in enumerate(head) if name and any(row[i] == name for row in rows if i < len(row))),
-        None,
+        (name for i, name in enumerate(head) if name and any(row[i] == name for row in rows if i < len(row))), None
     )
     if recurring is not None:
         return (

@@ -57,19 +57,10 @@ def calm(what: str) -> Iterator[None]:
     """Whatever the package raises, a panic too, which is no Exception, in one line."""
     try:
         yield
-    except (
-        RegardError,
-        UnicodeEncodeError,
-        TypeError,
-        KeyboardInterrupt,
-        SystemExit,
-        GeneratorExit,
-    ):
+    except (RegardError, UnicodeEncodeError, TypeError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        raise RegardError(
-            f"tokenizers cannot {what}: {_words(str(error)) or type(error).__name__}"
-        ) from error
+        raise RegardError(f"tokenizers cannot {what}: {_words(str(error)) or type(error).__name__}") from error
 
 
 def check_count(ids: int, characters: int) -> None:

@@ -116,9 +116,7 @@ class _Scene:
         entry = self.item("accessors", number)
         kinds, width = (REAL, 3) if form == "VEC3" else (WHOLE, 1)
         if entry["type"] != form or entry["componentType"] not in kinds or "sparse" in entry:
-            raise ValueError(
-                f"number {number} of its accessors must be {form} of a usual kind, and not sparse"
-            )
+            raise ValueError(f"number {number} of its accessors must be {form} of a usual kind, and not sparse")
         view = self.item("bufferViews", entry.get("bufferView"))
         if "uri" in self.item("buffers", view.get("buffer")):
             raise ValueError("it keeps its numbers in another file; save it as one .glb")

@@ -39,9 +39,7 @@ def digits() -> Rows:
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
-        raise RegardError(
-            "the digits come with scikit-learn; pip install 'regard[look]', or give --data"
-        ) from error
+        raise RegardError("the digits come with scikit-learn; pip install 'regard[look]', or give --data") from error
     data = load_digits()
     pixels = (data.images * (255 / 16)).round().astype(np.uint8)
     splits = np.where(np.arange(len(pixels)) % 5 == 4, TEST, TRAIN).astype(np.uint8)
@@ -60,9 +58,7 @@ def is_idx_of_images(path: Path) -> bool:
 def read_idx_files(paths: Sequence[Path], name: str, *, labels: bool = True) -> Rows:
     """Files called ...images-idx3-ubyte (.gz) with ...labels-idx1-ubyte beside them; t10k or test in a name:
     for the end. labels: False if there need be none; the label of each is then empty"""
-    families = sorted(
-        {re.split(r"(?i)(?:train|t10k|test)?[-_.]*images", path.name)[0].rstrip("-_.") for path in paths}
-    )
+    families = sorted({re.split(r"(?i)(?:train|t10k|test)?[-_.]*images", path.name)[0].rstrip("-_.") for path in paths})
     if len(families) > 1:
         raise RegardError(
             f"{name} holds several collections: "
@@ -94,9 +90,7 @@ def read_idx_files(paths: Sequence[Path], name: str, *, labels: bool = True) -> 
     if len({each.shape[1:] for each in pixels}) > 1:
         raise RegardError(f"the idx files of {name} have images of different sizes")
     return Rows(
-        np.concatenate(pixels),
-        [str(each) for each in np.concatenate(classes).tolist()],
-        np.concatenate(splits),
+        np.concatenate(pixels), [str(each) for each in np.concatenate(classes).tolist()], np.concatenate(splits)
     )
 
 
@@ -156,11 +150,7 @@ def rows_of_arrays(given: Mapping[str, Any], path: Path | str, *, labels: bool =
     arrays = {name.lower(): array for name, array in given.items()}
     named = [(x, y, TRAIN) for x, y in PAIRS]
     for end, split in SPLITS.items():
-        named += [
-            (way.format(x, end), way.format(y, end), split)
-            for x, y in PAIRS
-            for way in ("{0}_{1}", "{1}_{0}")
-        ]
+        named += [(way.format(x, end), way.format(y, end), split) for x, y in PAIRS for way in ("{0}_{1}", "{1}_{0}")]
     parts = [each for each in named if each[0] in arrays]
     if not parts:
         raise RegardError(
@@ -203,9 +193,7 @@ def _label(value: Any) -> str:
 def _as_bytes(arrays: Sequence[Any], path: Path | str) -> Pixels:
     """n h w or n h w c as bytes, all by the same measure: bytes are taken as they are; what has no number
     above 1 is black and white, or real numbers from 0 to 1; then up to 255; then up to 65,535."""
-    first = [
-        x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] not in (1, 3) for x in arrays
-    ]  # channels before rows
+    first = [x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] not in (1, 3) for x in arrays]  # channels before rows
     arrays = [x.transpose(0, 2, 3, 1) if turn else x for x, turn in zip(arrays, first, strict=True)]
     for x in arrays:
         if x.ndim == 4 and x.shape[3] not in (1, 3):

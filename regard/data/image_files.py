@@ -74,28 +74,9 @@ RAW = (
     ".pef",
     ".srw",
 )  # what cameras make
-OTHERS = {
-    **dict.fromkeys(RAW, "a RAW"),
-    ".svg": "an SVG",
-    ".pdf": "a PDF",
-    ".psd": "a Photoshop",
-    ".eps": "an EPS",
-}
-HEIC = (
-    b"heic",
-    b"heix",
-    b"heim",
-    b"heis",
-    b"hevc",
-    b"hevx",
-    b"mif1",
-    b"msf1",
-)  # what such a file calls itself
-BEGIN = {
-    "a JPEG": b"\xff\xd8\xff",
-    "a PNG": b"\x89PNG",
-    "a GIF": b"GIF8",
-}  # what begins as no other file does
+OTHERS = {**dict.fromkeys(RAW, "a RAW"), ".svg": "an SVG", ".pdf": "a PDF", ".psd": "a Photoshop", ".eps": "an EPS"}
+HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # what such a file calls itself
+BEGIN = {"a JPEG": b"\xff\xd8\xff", "a PNG": b"\x89PNG", "a GIF": b"GIF8"}  # what begins as no other file does
 REAL = "holds real numbers, and nothing says which are black and white; save it with 8 or 16 bits"
 LARGE = threading.Lock()
 
@@ -157,9 +138,7 @@ def readable(name: str) -> Iterator[None]:
         yield
     except (Damaged, MemoryError):
         raise
-    except (
-        Exception
-    ) as error:  # decoders and readers of metadata raise anything: struct.error, zlib.error, KeyError
+    except Exception as error:  # decoders and readers of metadata raise anything: struct.error, zlib.error, KeyError
         raise Damaged(f"{name} is damaged: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
@@ -177,9 +156,7 @@ def small_enough(image: Any, name: str) -> None:
         raise Damaged(f"{name} has {size} pixels; make it smaller ({MOST_PIXELS:,} at most)")
 
 
-def open_image_file(
-    path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_PIXELS:,} at most"
-) -> Any:
+def open_image_file(path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_PIXELS:,} at most") -> Any:
     pil = pillow()
     if not isinstance(path, bytes) and not os.path.isfile(path):
         what = "is no file" if os.path.exists(path) else None

@@ -18,7 +18,5 @@ def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
             f"there are {len(different):,} different labels, such as {some}; a classifier knows {MOST:,} at "
             "most; choose the column or the folders of the classes"
         )
-    numbers = all(
-        each.isascii() and each.removeprefix("-").isdigit() and len(each) < 20 for each in different
-    )
+    numbers = all(each.isascii() and each.removeprefix("-").isdigit() and len(each) < 20 for each in different)
     return tuple(sorted(different, key=lambda each: (int(each) if numbers else 0, each)))

@@ -36,8 +36,7 @@ def learn(tokens: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
         return _learn_bpe(texts, size)
     near = nearest(tokens, TOKENIZERS)
     raise RegardError(
-        f"tokens must be one of {', '.join(TOKENIZERS)}, got {tokens!r}"
-        + (f"; did you mean '{near}'?" if near else "")
+        f"tokens must be one of {', '.join(TOKENIZERS)}, got {tokens!r}" + (f"; did you mean '{near}'?" if near else "")
     )
 
 
@@ -55,9 +54,7 @@ def learn_from_pieces(tokens: str, pieces: Sequence[Piece], size: int, note: Not
 
 def _frequent_words(texts: Iterable[str], size: int) -> list[str]:
     if size < 2:
-        raise RegardError(
-            f"a vocabulary of words needs at least 2 ids, the unknown and the space, got {size}"
-        )
+        raise RegardError(f"a vocabulary of words needs at least 2 ids, the unknown and the space, got {size}")
     counts: Counter[str] = Counter()
     for text in texts:
         found = cut(text, find_borders(text)).value_counts()
@@ -76,8 +73,7 @@ def _learn_bpe(texts: Iterable[str], size: int) -> Tokenizer:
     """Byte-pair encoding with at most `size` ids: the 256 bytes, then the most frequent pairs."""
     if size < 257:
         raise RegardError(
-            f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or "
-            "--data.tokens bytes"
+            f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or --data.tokens bytes"
         )
     level = pre_tokenizers.ByteLevel
     inner = tokenizers.Tokenizer(models.BPE())

@@ -24,9 +24,7 @@ def read_off(data: bytes) -> Mesh:
         raise ValueError("it must begin with OFF, a number of vertices and a number of faces")
     vertices, faces = map(int, lines[0][:2])
     if min(vertices, faces) < 0 or len(lines) - 1 < vertices + faces:
-        raise ValueError(
-            f"it promises {vertices} vertices and {faces} faces, and has {len(lines) - 1} lines for them"
-        )
+        raise ValueError(f"it promises {vertices} vertices and {faces} faces, and has {len(lines) - 1} lines for them")
     points = np.array([words[:3] for words in lines[1 : vertices + 1]], dtype=np.float64).reshape(vertices, 3)
     polygons = []
     for words in lines[vertices + 1 : vertices + faces + 1]:

@@ -14,9 +14,7 @@ from regard.data.tokenizer import Tokenizer, UnknownCharacter
 from regard.errors import RegardError
 
 
-def encode(
-    pieces: Sequence[Piece], tokenizer: Tokenizer, out: IO[bytes], workers: int, note: Note
-) -> tuple[int, int]:
+def encode(pieces: Sequence[Piece], tokenizer: Tokenizer, out: IO[bytes], workers: int, note: Note) -> tuple[int, int]:
     """Write the ids of all pieces, in the tokenizer's dtype. Returns the number of tokens and of
     characters."""
     total = sum(piece.stop - piece.start for piece in pieces)

@@ -12,10 +12,7 @@ from regard.data.mesh_repair import Mesh
 from regard.data.surface import fan
 
 CODES = ("i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8")
-NAMES = (
-    "char uchar short ushort int uint float double",
-    "int8 uint8 int16 uint16 int32 uint32 float32 float64",
-)
+NAMES = ("char uchar short ushort int uint float double", "int8 uint8 int16 uint16 int32 uint32 float32 float64")
 TYPES = {name: code for names in NAMES for name, code in zip(names.split(), CODES, strict=True)}
 ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 CORNERS = ("vertex_indices", "vertex_index")  # both are common

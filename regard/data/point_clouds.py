@@ -43,12 +43,7 @@ def join_notes(notes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def read_cloud(
-    path: str,
-    count: int | None,
-    random: np.random.Generator,
-    *,
-    sampled: int = SAMPLED,
-    config: TableConfig = DEFAULTS,
+    path: str, count: int | None, random: np.random.Generator, *, sampled: int = SAMPLED, config: TableConfig = DEFAULTS
 ) -> Cloud:
     """The points of one file, at most `count`, drawn by `random`; from a mesh exactly `count` (None: all of a file,
     `sampled` of the surface of a mesh)."""
@@ -92,17 +87,13 @@ def _npz(path: str, count: int, random: np.random.Generator, config: TableConfig
         raise RegardError(f"{path} must have an array 'points', it has: {', '.join(held) or 'none'}")
     points, labels = _points(held[name], path), held.get("labels")
     if labels is not None and labels.shape != points.shape[:1]:
-        raise RegardError(
-            f"{path} has labels of shape {labels.shape} for {len(points)} points; give one for each"
-        )
+        raise RegardError(f"{path} has labels of shape {labels.shape} for {len(points)} points; give one for each")
     return Cloud(points, labels)
 
 
 def _points(array: Array, path: str) -> Array:
     if array.dtype.kind not in "fiub" or array.ndim not in (1, 2):
-        raise RegardError(
-            f"{path} must hold numbers, one row for each point, got {array.dtype} of shape {array.shape}"
-        )
+        raise RegardError(f"{path} must hold numbers, one row for each point, got {array.dtype} of shape {array.shape}")
     return (array if array.ndim == 2 else array[:, None]).astype(np.float64)
 
 

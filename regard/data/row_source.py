@@ -20,9 +20,7 @@ class RowSource:
     processes, each reads its own rows.
     """
 
-    def __init__(
-        self, take: Callable[[Array], Batch], rows: Array, batch: int, seed: int, slow: bool = False
-    ) -> None:
+    def __init__(self, take: Callable[[Array], Batch], rows: Array, batch: int, seed: int, slow: bool = False) -> None:
         self._take, self._epochs = take, Epochs(rows, batch, seed)
         self.rows = self._epochs.batch  # of a batch
         self._reader = ThreadPoolExecutor(1) if slow else None

@@ -97,8 +97,6 @@ def slice_graphs(batch: Batch, part: int, parts: int) -> Slice:
         cut[name] = corners[:, own] - begin
         if name == "edges" and "edge_features" in batch:
             cut["edge_features"] = batch["edge_features"][own]
-    cut |= {
-        name: last - first for name, count in batch.items() if isinstance(count, int)
-    }  # how many there are
+    cut |= {name: last - first for name, count in batch.items() if isinstance(count, int)}  # how many there are
     found = replace(batch, inputs=cut, target=target, rows=last - first, size=end - begin)
     return Slice(found, counts, batch.size)

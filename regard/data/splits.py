@@ -64,14 +64,10 @@ def check_splits(config: SplitConfig, unit: str) -> None:
         )
     if config.folds is None:
         if config.fold is not None:
-            raise RegardError(
-                f"needs the number of folds, got fold={config.fold}; give folds, too", option="fold"
-            )
+            raise RegardError(f"needs the number of folds, got fold={config.fold}; give folds, too", option="fold")
         return
     if config.fold is not None and config.fold > config.folds:
-        raise RegardError(
-            f"must be from 1 to {config.folds}, the number of folds, got {config.fold}", option="fold"
-        )
+        raise RegardError(f"must be from 1 to {config.folds}, the number of folds, got {config.fold}", option="fold")
     if config.validation + 1 / config.folds >= 1:
         raise RegardError(
             f"validation {config.validation} and one of {config.folds} folds leave nothing to train on; "
@@ -89,13 +85,7 @@ def share_of_test(config: SplitConfig, count: int) -> float:
 
 
 def draw_splits(
-    count: int,
-    config: SplitConfig,
-    seed: int,
-    *,
-    unit: str,
-    classes: Array | None = None,
-    names: Sequence[str] = (),
+    count: int, config: SplitConfig, seed: int, *, unit: str, classes: Array | None = None, names: Sequence[str] = ()
 ) -> Array:
     """TRAIN, VALIDATION or TEST for each of `count` examples.   uint8 count
 
@@ -164,20 +154,12 @@ def _check_none_empty(splits: Array, config: SplitConfig, share: float, unit: st
 
 
 def fold_mask(
-    count: int,
-    config: SplitConfig,
-    seed: int,
-    *,
-    unit: str,
-    classes: Array | None = None,
-    names: Sequence[str] = (),
+    count: int, config: SplitConfig, seed: int, *, unit: str, classes: Array | None = None, names: Sequence[str] = ()
 ) -> Array:
     """The examples of one fold.   bool count"""
     folds, fold = config.folds or 0, config.fold or 1
     if count < folds:
-        raise RegardError(
-            f"{folds} folds need as many {unit}, got {count}; use --data.folds {max(2, count)} or less"
-        )
+        raise RegardError(f"{folds} folds need as many {unit}, got {count}; use --data.folds {max(2, count)} or less")
     if classes is not None:
         counts = np.bincount(classes)
         alone = np.flatnonzero(counts == 1)
@@ -253,9 +235,7 @@ def split_by_class(
         stops = np.cumsum([*held, len(rows) if train is None else train])
         for name, start, stop in zip(("validation", "test", "train"), [0, *stops], stops, strict=False):
             found[name].append(rows[start:stop])
-    return {
-        name: np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts])) for name, parts in found.items()
-    }
+    return {name: np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts])) for name, parts in found.items()}
 
 
 def stratified_mask(classes: Array, share: float, seed: int, stream: int = OF_VALIDATION) -> Array:

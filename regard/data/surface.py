@@ -18,9 +18,7 @@ class Surface:
         corners = vertices[faces]  # f 3 3
         sizes = areas(corners)
         if not sizes.sum() > 0:
-            raise ValueError(
-                f"a mesh needs a triangle with an area above 0, got {len(faces)} faces without area"
-            )
+            raise ValueError(f"a mesh needs a triangle with an area above 0, got {len(faces)} faces without area")
         self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
 
     def sample(self, count: int, random: np.random.Generator) -> Array:

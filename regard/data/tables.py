@@ -23,16 +23,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from regard.data.array import Array
 from regard.data.column_kinds import UNLABELLED, ColumnFinder, Kind, read_numbers, read_times
-from regard.data.dialect import (
-    DEFAULTS,
-    LONGEST,
-    Dialect,
-    TableConfig,
-    find_dialect,
-    scan,
-    split_lines,
-    wrong_quotes,
-)
+from regard.data.dialect import DEFAULTS, LONGEST, Dialect, TableConfig, find_dialect, scan, split_lines, wrong_quotes
 from regard.errors import RegardError, nearest
 from regard.files import PathLike, json_text, most_unpacked, open_regular, readable_as, write_stream
 
@@ -94,9 +85,7 @@ class Table:
         if name in self.objects:
             return self.objects[name]
         found = self.data.column(name).to_pylist()
-        return [
-            None if cell == "" or (isinstance(cell, float) and math.isnan(cell)) else cell for cell in found
-        ]
+        return [None if cell == "" or (isinstance(cell, float) and math.isnan(cell)) else cell for cell in found]
 
     def texts(self, name: str, advice: str = "", taken: Iterable[str | None] = ()) -> list[str | None]:
         """The texts of a column, without blanks around them; None: missing."""
@@ -129,11 +118,7 @@ class Table:
 
     def missing(self, name: str) -> Array:
         """Which cells of a column hold nothing; words such as NA do where the others are numbers or dates.   rows"""
-        words = (
-            (*self.nulls, *self.kinds[name].nulls)
-            if self.kinds[name].word not in (TEXT, "id")
-            else self.nulls
-        )
+        words = (*self.nulls, *self.kinds[name].nulls) if self.kinds[name].word not in (TEXT, "id") else self.nulls
         if name in self.objects or not _is_text(self.data.column(name).type):
             return np.array([cell is None for cell in self.cells(name)], dtype=bool)
         cells = pc.fill_null(pc.utf8_trim_whitespace(self.data.column(name)), "")
@@ -176,9 +161,7 @@ class Table:
             count = f"{len(missing):,} missing cells, the first" if len(missing) > 1 else "a missing cell"
             found.append(f"has {count} in line {self.line(int(missing[0]))}")
         if len(endless):
-            found.append(
-                f"has {numbers[endless[0]]} in line {self.line(int(endless[0]))}, expected a finite number"
-            )
+            found.append(f"has {numbers[endless[0]]} in line {self.line(int(endless[0]))}, expected a finite number")
         return " and ".join(found)
 
     def problem(self, name: str) -> str:
@@ -270,9 +253,7 @@ class OpenTable:
 
     def table(self, data: Any, objects: Mapping[str, list[Any]], rows: Array | None = None) -> Table:
         nulls = self.config.nulls or ()
-        return Table(
-            self.path, data, self.kinds, self.notes, objects, nulls, self.repeated, rows, self.locate
-        )
+        return Table(self.path, data, self.kinds, self.notes, objects, nulls, self.repeated, rows, self.locate)
 
 
 def open_table(path: PathLike, config: TableConfig = DEFAULTS, least: int = 1) -> OpenTable:
@@ -294,9 +275,7 @@ def read_table(source: Any, config: TableConfig = DEFAULTS, least: int = 1) -> T
     if not isinstance(source, str | Path):
         table = table_of(source, config)
         if table is None:
-            raise RegardError(
-                f"a {type(source).__name__} is no table; give a path, a data frame or a list of dicts"
-            )
+            raise RegardError(f"a {type(source).__name__} is no table; give a path, a data frame or a list of dicts")
         return table
     kept: list[Part] = []
     found = _look(_open(str(source), config, least), config, kept)
@@ -331,9 +310,7 @@ def is_missing(cell: Any) -> bool:
     return is_empty(cell) or (isinstance(cell, str) and cell.strip() in UNLABELLED)
 
 
-def place_of(
-    name: str, names: Sequence[str], path: str, advice: str, taken: Iterable[str | None] = ()
-) -> int:
+def place_of(name: str, names: Sequence[str], path: str, advice: str, taken: Iterable[str | None] = ()) -> int:
     """The index of a column. advice: what to do if there is none; taken: columns that are something else, such as the
     target, and so are never suggested"""
     if name in names:
@@ -370,9 +347,7 @@ def _look(source: _Source, config: TableConfig, kept: list[Part] | None = None) 
     with readable_as(source.path, "a table"):
         for data, objects in source.parts():
             for name, column in zip(data.column_names, data.columns, strict=True):
-                finders.setdefault(name, _ValueFinder(config, source.raw)).add(
-                    column, objects.get(name), first
-                )
+                finders.setdefault(name, _ValueFinder(config, source.raw)).add(column, objects.get(name), first)
             first += len(data)
             if kept is not None:
                 kept.append((data, objects))
@@ -435,9 +410,7 @@ class _ValueFinder:
         word, (value, row) = next(iter(self.words.items()))
         if len(self.words) == 1 and word == "number" in self.odd:
             doubt = f"has numbers with too many digits ({place(row)})"
-            return Kind("object", doubt=doubt), [
-                f"column '{name}' {doubt}, kept as they are; write them as text"
-            ]
+            return Kind("object", doubt=doubt), [f"column '{name}' {doubt}, kept as they are; write them as text"]
         if len(self.words) == 1 and word == "list" and len(self.odd - {"object"}) > 1:
             doubt = f"has lists of different things, such as {value} ({place(row)})"
             return Kind("list", doubt=doubt), [f"column '{name}' {doubt}, kept as they are; write them alike"]
@@ -449,12 +422,7 @@ class _ValueFinder:
 
 
 def _word_of(value: Any) -> str:
-    for kinds, word in (
-        ((str,), TEXT),
-        ((bool,), "flag"),
-        ((int, float), "number"),
-        ((list, tuple), "list"),
-    ):
+    for kinds, word in (((str,), TEXT), ((bool,), "flag"), ((int, float), "number"), ((list, tuple), "list")):
         if isinstance(value, kinds):
             return word
     return "object"
@@ -500,9 +468,7 @@ def _join(parts: Sequence[Part], names: Sequence[str]) -> Part:
         types = {each.type for each in found} - {pa.null()}
         if len(types) < 2 and not any(name in other for _, other in parts):
             kind = next(iter(types), pa.string())
-            columns.append(
-                pa.chunked_array([chunk.cast(kind) for each in found for chunk in _chunks(each)], kind)
-            )
+            columns.append(pa.chunked_array([chunk.cast(kind) for each in found for chunk in _chunks(each)], kind))
             continue
         values: list[Any] = []
         for column, (_, other) in zip(found, parts, strict=True):
@@ -585,9 +551,7 @@ def unpack_lines(path: PathLike, encoding: str = "utf-8-sig") -> Iterator[str]:
                         f"line {number} of {path} has more than {LONGEST:,} characters; give a table or a text"
                     )
                 if "\0" in line:
-                    raise RegardError(
-                        f"{path} is binary, not text: there is a NUL in line {number}; give a text"
-                    )
+                    raise RegardError(f"{path} is binary, not text: there is a NUL in line {number}; give a text")
                 yield line
         except UnicodeDecodeError as error:
             raise RegardError(
@@ -634,9 +598,7 @@ def _open_text(path: str, config: TableConfig, least: int) -> _Source:
         return [row + 1 + dialect.header for row in rows]
 
     locate = count if direct else _Walk(lambda: _strict_rows(path, dialect))
-    return _Source(
-        path, list(dialect.names), parts, locate, dialect.said, dialect.doubts, True, dialect.repeated
-    )
+    return _Source(path, list(dialect.names), parts, locate, dialect.said, dialect.doubts, True, dialect.repeated)
 
 
 def _strict_rows(path: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
@@ -694,9 +656,7 @@ def _refuse_last(path: str, dialect: Dialect) -> None:
 def _python_parts(path: str, dialect: Dialect) -> Iterator[Any]:
     rows = _strict_rows(path, dialect)
     while some := [cells for _, cells in islice(rows, AT_ONCE)]:
-        yield pa.table(
-            [pa.array(column, pa.string()) for column in zip(*some, strict=True)], _numbered(dialect.width)
-        )
+        yield pa.table([pa.array(column, pa.string()) for column in zip(*some, strict=True)], _numbered(dialect.width))
 
 
 def _numbered(width: int) -> list[str]:
@@ -721,9 +681,7 @@ def _arrow_parts(path: str, dialect: Dialect) -> Iterator[Any]:
         ignore_empty_lines=dialect.width > 1,
         invalid_row_handler=skip_comment,
     )
-    convert = arrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-    )
+    convert = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
     while True:
         with unpacked(path) as stream:
             if dialect.encoding not in ("utf-8", "utf-8-sig"):
@@ -858,16 +816,10 @@ def _open_excel(path: str) -> _Source:
             "as CSV"
         ) from error
     sheet = fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_arrow()
-    table = pa.Table.from_batches([sheet]).cast(
-        pa.schema([(name, pa.string()) for name in sheet.schema.names])
-    )
+    table = pa.Table.from_batches([sheet]).cast(pa.schema([(name, pa.string()) for name in sheet.schema.names]))
     filled = pa.table([pc.fill_null(column, "") for column in table.columns], names=table.column_names)
     return _Source(
-        path,
-        table.column_names,
-        lambda: iter([(filled, {})]),
-        lambda rows: [row + 2 for row in rows],
-        raw=True,
+        path, table.column_names, lambda: iter([(filled, {})]), lambda rows: [row + 2 for row in rows], raw=True
     )
 
 
@@ -900,9 +852,7 @@ def _part_of(given: Any) -> Part | None:
     if hasattr(given, "__arrow_c_stream__"):
         odd = {}
         if home == "polars":  # Arrow would get the pointers of Python objects
-            odd = {
-                name: given[name].to_list() for name in given.columns if str(given[name].dtype) == "Object"
-            }
+            odd = {name: given[name].to_list() for name in given.columns if str(given[name].dtype) == "Object"}
             given = given.drop(list(odd))
         data, _ = _stored(pa.RecordBatchReader.from_stream(given).read_all())
         objects = {name: column_of(values) for name, values in odd.items()}
@@ -910,9 +860,7 @@ def _part_of(given: Any) -> Part | None:
             data = data.append_column(name, column)
         return data, {name: values for name, (_, values) in objects.items() if values is not None}
     if isinstance(given, Mapping):
-        if given and all(
-            isinstance(each, Sequence) and not isinstance(each, str | bytes) for each in given.values()
-        ):
+        if given and all(isinstance(each, Sequence) and not isinstance(each, str | bytes) for each in given.values()):
             return part_of_columns(given)
         return part_of_rows([given])
     rows = isinstance(given, Sequence) and not isinstance(given, str | bytes) and bool(given)

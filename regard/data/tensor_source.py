@@ -52,20 +52,13 @@ class TensorSource(RowSource):
 def _rows(data: Any) -> Any:
     if isinstance(data, Dataset):
         return data
-    if not (
-        isinstance(data, tuple | list)
-        and len(data) in (2, 3)
-        and all(isinstance(each, Tensor) for each in data)
-    ):
+    if not (isinstance(data, tuple | list) and len(data) in (2, 3) and all(isinstance(each, Tensor) for each in data)):
         raise RegardError(
-            "data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got "
-            f"{_say(data)}"
+            f"data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got {_say(data)}"
         )
     counts = [len(each) if each.dim() else 0 for each in data]
     if len(set(counts)) > 1:
-        raise RegardError(
-            f"the tensors must have the same number of rows, got {' and '.join(map(str, counts))}"
-        )
+        raise RegardError(f"the tensors must have the same number of rows, got {' and '.join(map(str, counts))}")
     return tuple(data)
 
 
@@ -77,8 +70,7 @@ def _length(data: Any) -> int:
             count = len(data)
     except TypeError as error:
         raise RegardError(
-            f"{type(data).__name__} has no __len__, so its number of rows is unknown; give a Dataset with "
-            "__len__"
+            f"{type(data).__name__} has no __len__, so its number of rows is unknown; give a Dataset with __len__"
         ) from error
     if count == 0:
         raise RegardError("the data has no rows; give at least one")

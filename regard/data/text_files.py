@@ -74,8 +74,7 @@ def find(path: str | None) -> list[TextFile]:
         missing = f"no file matches {path}; try it with ls, and quote it so that the shell does not expand it"
     else:
         raise FileNotFoundError(
-            f"there is no {path}{_nearby(expanded)}; "
-            "give a text file, a folder, or a glob such as 'texts/*.txt'"
+            f"there is no {path}{_nearby(expanded)}; give a text file, a folder, or a glob such as 'texts/*.txt'"
         )
     if not paths:
         raise RegardError(missing)
@@ -115,9 +114,7 @@ def fingerprint(files: Sequence[TextFile], note: Note) -> str:
                 done += count
                 note("reading", done / total)
         whole.update(
-            f"{len(file.name)} {file.name} {file.size} {content.hexdigest()}\n".encode(
-                "utf-8", "surrogateescape"
-            )
+            f"{len(file.name)} {file.name} {file.size} {content.hexdigest()}\n".encode("utf-8", "surrogateescape")
         )
     return whole.hexdigest()
 
@@ -149,9 +146,7 @@ def _text_file(path: str, root: str) -> TextFile:
         raise type(error)(f"cannot read {path}: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
         raise RegardError(f"{path} is not a regular file (a device or a pipe); save its text in a file first")
-    return TextFile(
-        path, Path(os.path.relpath(path, root or ".")).as_posix(), found.st_size, found.st_mtime_ns
-    )
+    return TextFile(path, Path(os.path.relpath(path, root or ".")).as_posix(), found.st_size, found.st_mtime_ns)
 
 
 def _nearby(path: str) -> str:
@@ -173,9 +168,7 @@ def pieces(files: Sequence[TextFile], size: int) -> list[Piece]:
             with _open(file.path) as stream:
                 borders = sorted({*borders, *(_border(stream, at) for at in range(size, file.size, size))})
         joined = file is not files[-1]
-        found += [
-            Piece(file.path, start, stop, joined and stop == file.size) for start, stop in pairwise(borders)
-        ]
+        found += [Piece(file.path, start, stop, joined and stop == file.size) for start, stop in pairwise(borders)]
     return found
 
 
@@ -212,9 +205,7 @@ def read_lines(path: str) -> Iterator[str]:
         place = 0
         while line := stream.readline(LONGEST_LINE + 1):
             if len(line) > LONGEST_LINE:
-                raise RegardError(
-                    f"{path} has a line of more than {LONGEST_LINE:,} bytes, from byte {place} on"
-                )
+                raise RegardError(f"{path} has a line of more than {LONGEST_LINE:,} bytes, from byte {place} on")
             yield _decode_part(line, path, place)
             place += len(line)
 

@@ -158,9 +158,7 @@ class Tokenizer:
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise RegardError(
-                f"ids must be one row of whole numbers, got shape {array.shape} of {array.dtype}"
-            )
+            raise RegardError(f"ids must be one row of whole numbers, got shape {array.shape} of {array.dtype}")
         if array.min() < 0 or array.max() >= self.size:
             place = int(((array < 0) | (array >= self.size)).argmax())
             raise RegardError(
@@ -233,9 +231,7 @@ def from_json(data: Any) -> Tokenizer:
     from regard.data.words import Words
 
     if not isinstance(data, dict) or not isinstance(data.get("model"), dict):
-        raise RegardError(
-            'it has no key "model" with an object, so it is no tokenizer of the package tokenizers'
-        )
+        raise RegardError('it has no key "model" with an object, so it is no tokenizer of the package tokenizers')
     vocabulary = data["model"].get("vocab")
     texts = list(vocabulary) if isinstance(vocabulary, dict) else []
     kinds = {Words.sign: lambda: Words(texts[1:]), byte_signs()[0]: Bytes}

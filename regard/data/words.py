@@ -35,8 +35,7 @@ class Words(Tokenizer):
         self.vocabulary = tuple(vocabulary)
         if list(self.vocabulary) != sorted({*self.vocabulary, " "}) or "" in self.vocabulary:
             raise RegardError(
-                "a vocabulary of words must be sorted, without repeats, and hold the space; "
-                "use learn('words', texts)"
+                "a vocabulary of words must be sorted, without repeats, and hold the space; use learn('words', texts)"
             )
         if "\0" in self.vocabulary:  # it stands for the ends of words, see `_file_of`
             raise RegardError("a vocabulary of words cannot hold the character NUL; leave it out of the text")
@@ -125,10 +124,7 @@ def _file_of(sign: str, vocabulary: Sequence[str]) -> Inner:
     known where two of them meet."""
     letter = r"[\p{L}\p{N}_]"
     inner = Inner(models.WordLevel({text: id for id, text in enumerate((sign, *vocabulary))}, unk_token=sign))
-    between, each = (
-        Regex(f"(?<={letter}) (?={letter})"),
-        Regex(rf"{letter}+(?:['’]{letter}+)*| +|[^{letter[1:-1]} ]"),
-    )
+    between, each = (Regex(f"(?<={letter}) (?={letter})"), Regex(rf"{letter}+(?:['’]{letter}+)*| +|[^{letter[1:-1]} ]"))
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(between, "removed"), pre_tokenizers.Split(each, "isolated")]
     )

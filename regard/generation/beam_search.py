@@ -56,10 +56,7 @@ class _Row:
         self.finished: list[Hypothesis] = []
 
     def go_on(
-        self,
-        candidates: Sequence[tuple[float, int, int]],
-        length: int,
-        ended: Callable[[int, _Path], bool],
+        self, candidates: Sequence[tuple[float, int, int]], length: int, ended: Callable[[int, _Path], bool]
     ) -> list[int]:
         """Choose among (sum, sequence, token), the best first, which sequences go on.  -> the one each goes on
         from"""
@@ -157,9 +154,7 @@ def beam_search(
     return [row.finished for row in rows]
 
 
-def _best(
-    logits: Tensor, sums: Tensor, of: Tensor, count: int, wide: int
-) -> list[list[tuple[float, int, int]]]:
+def _best(logits: Tensor, sums: Tensor, of: Tensor, count: int, wide: int) -> list[list[tuple[float, int, int]]]:
     """The best continuations of each row: (sum of log p, which of its sequences, token).   logits r v"""
     k = min(wide, logits.shape[-1])
     values, indices = _top(logits, k)  # no row can give more than k of the k best

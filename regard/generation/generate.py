@@ -148,9 +148,7 @@ def check_generates(model: Any) -> None:
             does = "predicts masked tokens"
         else:
             does = "classifies (use regard predict)"
-        raise RegardError(
-            f"this model is an encoder, which {does} and cannot generate; train a decoder on text"
-        )
+        raise RegardError(f"this model is an encoder, which {does} and cannot generate; train a decoder on text")
     if isinstance(model, TokenModel) and not model.config.causal:
         raise RegardError(
             "this model is a classifier (use regard predict) and cannot generate; train a language model on text"
@@ -207,9 +205,7 @@ def _generate_by_sampling(
             yield row, piece
 
 
-def _generate_by_beams(
-    reader: Reader, sampling: Sampling, stream: Callable[[], Stream]
-) -> Iterator[tuple[int, str]]:
+def _generate_by_beams(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
     """The best texts of a beam search, the best first."""
 
     def text(ids: list[int]) -> str:

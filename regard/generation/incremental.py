@@ -80,9 +80,7 @@ class IncrementalDecoder:
         if training:
             self.model.eval()
         try:
-            logits = (
-                self.model(torch.tensor(rows, device=self.device), **how)[:, -1, : self.ids].double().cpu()
-            )
+            logits = self.model(torch.tensor(rows, device=self.device), **how)[:, -1, : self.ids].double().cpu()
         finally:
             if training:
                 self.model.train()

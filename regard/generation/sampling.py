@@ -73,8 +73,7 @@ def resolve_sampling(sampling: Sampling | None, options: dict[str, Any]) -> Samp
         if name not in known:
             near = nearest(name, known)
             raise RegardError(
-                f"unknown option '{name}'; {f'did you mean {near!r}? ' if near else ''}known: "
-                f"{', '.join(known)}"
+                f"unknown option '{name}'; {f'did you mean {near!r}? ' if near else ''}known: {', '.join(known)}"
             )
     return replace(sampling or Sampling(), **options)
 

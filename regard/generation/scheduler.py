@@ -59,9 +59,7 @@ class Scheduler:
     chunk   tokens of prompts that are read in one step
     """
 
-    def __init__(
-        self, slots: Slots, *, ids: int | None = None, queue: int = QUEUE, chunk: int = CHUNK
-    ) -> None:
+    def __init__(self, slots: Slots, *, ids: int | None = None, queue: int = QUEUE, chunk: int = CHUNK) -> None:
         if chunk < 1 or queue < 1:
             raise RegardError(f"chunk and queue must be at least 1, got chunk={chunk} and queue={queue}")
         self.slots, self.ids, self.queue, self.chunk = slots, ids, queue, chunk
@@ -220,9 +218,7 @@ class Scheduler:
     def _read(self, reads: list[tuple[Request, list[int]]]) -> list[tuple[Request, Tensor]]:
         """Read, together if that is possible.  -> those who may draw a token, and their logits"""
         try:
-            logits = list(
-                self.keeper.read([_slot(request) for request, _ in reads], [ids for _, ids in reads])
-            )
+            logits = list(self.keeper.read([_slot(request) for request, _ in reads], [ids for _, ids in reads]))
         except Exception as error:
             if len(reads) == 1:
                 self._fail(reads[0][0], error)
@@ -250,9 +246,7 @@ class Scheduler:
             groups.setdefault(request.choice, []).append((request, logits, penalised))
         for sampling, group in groups.items():
             rows = torch.stack([penalised for _, _, penalised in group])
-            drawn = draw_tokens(
-                *candidates(rows, sampling), [request.random.random() for request, _, _ in group]
-            )
+            drawn = draw_tokens(*candidates(rows, sampling), [request.random.random() for request, _, _ in group])
             for (request, logits, _), id in zip(group, drawn, strict=True):
                 self._take(request, id, logits)
 

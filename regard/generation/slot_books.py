@@ -61,9 +61,7 @@ class SlotBooks:
 
     def _check_read(self, slots: Sequence[int], tokens: Sequence[Sequence[int]]) -> None:
         if len(slots) != len(tokens) or len(set(slots)) != len(slots):
-            raise RegardError(
-                f"each slot is read once, with its own tokens, got {len(tokens)} for slots {slots}"
-            )
+            raise RegardError(f"each slot is read once, with its own tokens, got {len(tokens)} for slots {slots}")
         for slot, new in zip(slots, tokens, strict=True):
             full = self.length(slot) + len(new)
             if not new:

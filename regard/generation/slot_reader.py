@@ -17,9 +17,7 @@ class SlotReader:
     most    rows at once
     """
 
-    def __init__(
-        self, model: Any, prompt: Sequence[int], room: int, ids: int | None = None, most: int = 1
-    ) -> None:
+    def __init__(self, model: Any, prompt: Sequence[int], room: int, ids: int | None = None, most: int = 1) -> None:
         self.limit: int | None = model.limit
         self.ids = ids
         self.prompt = list(prompt)

@@ -14,11 +14,7 @@ class Stops:
         if self.done:
             return ""
         self.held += text
-        ends = [
-            (self.held.find(stop) + len(stop), self.held.find(stop))
-            for stop in self.stop
-            if stop in self.held
-        ]
+        ends = [(self.held.find(stop) + len(stop), self.held.find(stop)) for stop in self.stop if stop in self.held]
         if ends:
             self.done = True
             return self.let(min(ends)[1])  # the one that was complete first
@@ -36,6 +32,4 @@ class Stops:
 
 def _overlap(text: str, stop: str) -> int:
     """How many characters at the end of the text are a beginning of the stop text."""
-    return next(
-        (size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0
-    )
+    return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)

@@ -139,8 +139,7 @@ def silenced(model: nn.Module, heads: Iterable[tuple[str, int]]) -> Iterator[Non
                 layer = layers.get(name.rpartition(".")[0])
             if not isinstance(layer, Attention):
                 raise RegardError(
-                    f"only heads of regard's own attention can be silenced, and {name or 'the model'!r} is "
-                    "none"
+                    f"only heads of regard's own attention can be silenced, and {name or 'the model'!r} is none"
                 )
             if not all(0 <= head < layer.heads for head in numbers):
                 raise RegardError(f"{name} has heads 0 … {layer.heads - 1}, got {numbers}")

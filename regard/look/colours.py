@@ -12,11 +12,7 @@ from torch import Tensor
 
 Colour = tuple[float, float, float]  # red, green and blue from 0 to 1
 
-SPEAKS_FOR: Colour = (
-    255 / 255,
-    176 / 255,
-    32 / 255,
-)  # the prediction, or reached by attention, over an image
+SPEAKS_FOR: Colour = (255 / 255, 176 / 255, 32 / 255)  # the prediction, or reached by attention, over an image
 SPEAKS_AGAINST: Colour = (96 / 255, 156 / 255, 255 / 255)
 GROUND: Colour = (16 / 255, 18 / 255, 22 / 255)  # of bars, where nothing is coloured
 HEADS = (
@@ -40,11 +36,7 @@ def _oklch(lightness: float, chroma: float, hue: float) -> Colour:
     a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
     l, m, s = (
         (lightness + x * a + y * b) ** 3
-        for x, y in (
-            (0.3963377774, 0.2158037573),
-            (-0.1055613458, -0.0638541728),
-            (-0.0894841775, -1.291485548),
-        )
+        for x, y in ((0.3963377774, 0.2158037573), (-0.1055613458, -0.0638541728), (-0.0894841775, -1.291485548))
     )
     linear = (
         4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,

@@ -50,18 +50,12 @@ def tensor_of(out: Any) -> Tensor:
     while isinstance(out, list | tuple) and out:
         out = out[0]
     if not isinstance(out, Tensor):
-        raise RegardError(
-            f"the model returns {type(out).__name__}; give read=, from its output to one number a row"
-        )
+        raise RegardError(f"the model returns {type(out).__name__}; give read=, from its output to one number a row")
     return out
 
 
 def leave_one_out(
-    model: nn.Module | Callable[[Tensor], Any],
-    x: Tensor,
-    *,
-    read: Read | None = None,
-    fill: float | None = None,
+    model: nn.Module | Callable[[Tensor], Any], x: Tensor, *, read: Read | None = None, fill: float | None = None
 ) -> Tensor:
     """c_i = y(x) − y(x without token i): what the prediction loses when a token goes.
     x: b n (ids) or b n d -> b n
@@ -117,12 +111,7 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
             ids = None
         if found or ids is None or not isinstance(out, Tensor) or not out.is_floating_point():
             return None
-        if (
-            ids.shape != x.shape
-            or ids.is_floating_point()
-            or not torch.equal(ids, x)
-            or out.shape[:-1] != x.shape
-        ):
+        if ids.shape != x.shape or ids.is_floating_point() or not torch.equal(ids, x) or out.shape[:-1] != x.shape:
             return None
         found.append(out.detach().requires_grad_())
         return found[0]

@@ -30,9 +30,7 @@ def pack_array(x: np.ndarray[Any, Any]) -> str:
 
 def unpack_array(text: str, dtype: str, *shape: int) -> np.ndarray[Any, Any]:
     """The array of `packed` again."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.dtype(dtype).newbyteorder("<")).reshape(
-        shape
-    )
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
 def levels(x: Tensor) -> dict[str, Any]:
@@ -86,9 +84,7 @@ def largest(weights: Tensor, count: int, *, exact: bool = False) -> dict[str, An
     """
     m = weights.shape[-1]
     if m >= NOTHING:
-        raise RegardError(
-            f"a page shows at most {NOTHING - 1:,} keys, got {m:,}; look at a part of the input"
-        )
+        raise RegardError(f"a page shows at most {NOTHING - 1:,} keys, got {m:,}; look at a part of the input")
     found = weights.float().topk(min(count, m), dim=-1)
     # what is hidden is not listed
     columns, order = torch.where(found.values > 0, found.indices, NOTHING).sort(-1)

@@ -21,9 +21,7 @@ from regard.shapes import expect
 def _weights_of(given: Any) -> Tensor:
     """The weights of an entry, or a tensor that already is some.   b h n m"""
     if isinstance(given, Sequence):
-        raise RegardError(
-            f"this measure is of one entry, got {len(given)}; take them one by one, such as seen[0]"
-        )
+        raise RegardError(f"this measure is of one entry, got {len(given)}; take them one by one, such as seen[0]")
     weights = given if isinstance(given, Tensor) else given.weights
     if weights.dim() == 2 and not isinstance(given, Tensor):
         raise RegardError(f"{given.where} attends along edges (h e); this measure is for weights b h n m")
@@ -76,8 +74,7 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
         alone = n == 1 < m and layer is layers[-1]
         if alone and query is None:
             raise RegardError(
-                f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class "
-                "token"
+                f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class token"
             )
         if alone and query is not None and not 0 <= query < m:
             raise RegardError(f"query is the number of one of {m} tokens, from 0 on, got {query}")
@@ -94,9 +91,7 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
         # sinks and empty rows
         mean = mean / mean.sum(-1, keepdim=True).clamp_min(torch.finfo(mean.dtype).tiny)
         same = torch.eye(m, dtype=mean.dtype, device=mean.device)
-        step = (1 - residual) * mean + residual * (
-            same[query : query + 1] if alone and query is not None else same
-        )
+        step = (1 - residual) * mean + residual * (same[query : query + 1] if alone and query is not None else same)
         total = step if total is None else step @ total
     assert total is not None
     return total
@@ -124,9 +119,7 @@ def head_similarity(seen: Any) -> Tensor:
         raise RegardError("head_similarity needs at least one entry, got none")
     each = [_weights_of(entry) for entry in given]
     if len({x.shape for x in each}) > 1:
-        raise RegardError(
-            f"heads of different shapes cannot be compared, got {sorted({tuple(x.shape) for x in each})}"
-        )
+        raise RegardError(f"heads of different shapes cannot be compared, got {sorted({tuple(x.shape) for x in each})}")
     heads = torch.cat(each, 1).transpose(0, 1)  # h b n m
     rows = [1 - _divergence(head, heads).flatten(1).mean(1) / math.log(2) for head in heads]
     return torch.stack(rows)
@@ -153,9 +146,7 @@ def induction(weights: Any, period: int) -> Tensor:
 
 def _square(weights: Tensor, name: str) -> Tensor:
     if weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
-        raise RegardError(
-            f"{name} needs self-attention of two tokens or more, got weights {tuple(weights.shape)}"
-        )
+        raise RegardError(f"{name} needs self-attention of two tokens or more, got weights {tuple(weights.shape)}")
     return weights
 
 
@@ -177,8 +168,7 @@ def position_codes(position: Position | Tensor, length: int) -> Tensor:
         if isinstance(position, Code):
             return position.code(torch.arange(length)[None])[0].float()
     raise RegardError(
-        f"positions of kind {type(position).__name__} have no vector a place; Rotary, Sinusoidal and "
-        "Learned have"
+        f"positions of kind {type(position).__name__} have no vector a place; Rotary, Sinusoidal and Learned have"
     )
 
 
@@ -191,6 +181,4 @@ def position_similarity(position: Position | Tensor, length: int) -> Tensor:
 def by_distance(similarity: Tensor) -> Tensor:
     """The mean of s_ij over all pairs that are |i − j| apart.   n n -> n"""
     n = similarity.shape[-1]
-    return torch.stack(
-        [torch.cat((similarity.diagonal(k), similarity.diagonal(-k))).mean() for k in range(n)]
-    )
+    return torch.stack([torch.cat((similarity.diagonal(k), similarity.diagonal(-k))).mean() for k in range(n)])

@@ -108,9 +108,7 @@ class ModelInput:
 
     # how the page reads labels of the input: as "text", in which spaces count, or as they are
     kind: ClassVar[str] = "fixed"
-    ordered: ClassVar[bool] = (
-        True  # do its tokens come one after the other? Elements of a set and nodes do not
-    )
+    ordered: ClassVar[bool] = True  # do its tokens come one after the other? Elements of a set and nodes do not
     part: ClassVar[str] = "token"  # what one of its parts is called
 
     inputs: dict[str, Any]
@@ -178,18 +176,13 @@ class ModelInput:
     def move_labels(self, order: Sequence[int]) -> tuple[Tokens, ...]:
         """The streams with their labels in another order."""
         return tuple(
-            replace(stream, labels=tuple(stream.labels[i] for i in order), words=None)
-            for stream in self.streams
+            replace(stream, labels=tuple(stream.labels[i] for i in order), words=None) for stream in self.streams
         )
 
     def for_rows(self, b: int) -> dict[str, Any]:
         """The inputs as they are, the same in each of b rows."""
-        one = {
-            name: isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] == 1 for name, x in self.inputs.items()
-        }
-        return {
-            name: x.expand(b, *x.shape[1:]) if one[name] and b > 1 else x for name, x in self.inputs.items()
-        }
+        one = {name: isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] == 1 for name, x in self.inputs.items()}
+        return {name: x.expand(b, *x.shape[1:]) if one[name] and b > 1 else x for name, x in self.inputs.items()}
 
 
 def kept_places(region: Sequence[int], count: int, thing: str) -> Tensor:
@@ -223,6 +216,4 @@ def some_orders(n: int) -> list[tuple[str, list[int]]]:
 
 def unlabelled_input(inputs: Mapping[str, Any]) -> ModelInput:
     """Inputs that nobody wrote, the first row of them: tokens are called by their numbers."""
-    return ModelInput(
-        inputs={name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
-    )
+    return ModelInput(inputs={name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()})

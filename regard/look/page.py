@@ -64,9 +64,7 @@ def policy_with(style: str, script: str, *, live: bool = False) -> str:
 
 def policy_without_scripts(style: str) -> str:
     """The policy of a page that has this one style and no script."""
-    return (
-        f"default-src 'none'; style-src {_hash_of(style)}; img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; style-src {_hash_of(style)}; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 @cache

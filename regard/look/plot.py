@@ -60,12 +60,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str, keep: str | No
     if steps:
         at, losses = columns(steps)
         axis.plot(
-            at,
-            losses,
-            color=TRAINING,
-            linewidth=0.8,
-            marker="." if len(at) == 1 else None,
-            label="training, each step",
+            at, losses, color=TRAINING, linewidth=0.8, marker="." if len(at) == 1 else None, label="training, each step"
         )
         axis.plot(at, smooth(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
     best = best_evaluation(evaluations, keep)
@@ -73,15 +68,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str, keep: str | No
         which = "last" if keep == LAST else "best"
         said = f"validation, {which} {say_best(best, keep)} at step {best['step']:,}"
         axis.plot(*columns(evaluations), "o-", color=VALIDATION, markersize=4, linewidth=1.6, label=said)
-        axis.plot(
-            [best["step"]],
-            [best["loss"]],
-            "o",
-            color=VALIDATION,
-            markersize=10,
-            fillstyle="none",
-            clip_on=False,
-        )
+        axis.plot([best["step"]], [best["loss"]], "o", color=VALIDATION, markersize=10, fillstyle="none", clip_on=False)
     axis.set_title(title, loc="left")
     axis.set(xlabel="step", ylabel="loss")
     axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, steps=[1, 2, 5, 10]))
@@ -184,17 +171,11 @@ def shade_bar(figure: Any, axes: Any, words: str, *, root: bool = True, low: flo
 
 
 def matrix(
-    weights: Tensor,
-    queries: Sequence[str] | None = None,
-    keys: Sequence[str] | None = None,
-    *,
-    title: str = "",
+    weights: Tensor, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *, title: str = ""
 ) -> Any:
     """One map, enlarged, with the names of its tokens.   n m"""
     if weights.dim() != 2:
-        raise RegardError(
-            f"matrix draws one head, n m, got {tuple(weights.shape)}; take entry.weights[0, head]"
-        )
+        raise RegardError(f"matrix draws one head, n m, got {tuple(weights.shape)}; take entry.weights[0, head]")
     n, m = weights.shape
     for name, labels, size in (("queries", queries, n), ("keys", keys, m)):
         if labels is not None and len(labels) != size:
@@ -244,9 +225,7 @@ def positions(position: Any, length: int = 128, *, title: str = "") -> Any:
     codes, similar = measure.position_codes(position, length), measure.position_similarity(position, length)
     pyplot = plotter()
     figure, axes = pyplot.subplots(1, 3, figsize=(10, 3), layout="constrained")
-    figure.colorbar(
-        axes[0].imshow(codes.T.cpu().numpy(), aspect="auto", cmap="RdBu_r"), ax=axes[0], shrink=0.8
-    )
+    figure.colorbar(axes[0].imshow(codes.T.cpu().numpy(), aspect="auto", cmap="RdBu_r"), ax=axes[0], shrink=0.8)
     axes[0].set(xlabel="place", ylabel="channel", title="code")
     figure.colorbar(axes[1].imshow(similar.cpu().numpy(), cmap="viridis"), ax=axes[1], shrink=0.8)
     axes[1].set(xlabel="place", ylabel="place", title="similarity")
@@ -262,9 +241,7 @@ def _draw_map(axis: Any, weights: Tensor) -> Any:
     from matplotlib.colors import PowerNorm
 
     shown = weights.detach().float().cpu().numpy()
-    image = axis.imshow(
-        shown, cmap=MAP, norm=PowerNorm(0.5, 0, max(float(shown.max()), 1e-9)), interpolation="nearest"
-    )
+    image = axis.imshow(shown, cmap=MAP, norm=PowerNorm(0.5, 0, max(float(shown.max()), 1e-9)), interpolation="nearest")
     axis.set(xticks=[], yticks=[])
     return image
 
@@ -335,10 +312,7 @@ def pictures(
         from matplotlib.lines import Line2D
 
         dot: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4}
-        dots = [
-            Line2D([], [], color=colour, label=name.replace("$", r"\$"), **dot)
-            for name, colour in meaning.items()
-        ]
+        dots = [Line2D([], [], color=colour, label=name.replace("$", r"\$"), **dot) for name, colour in meaning.items()]
         how: dict[str, Any] = {
             "frameon": False,
             "fontsize": 7,
@@ -346,9 +320,7 @@ def pictures(
             "alignment": "left",
             "handletextpad": 0.1,
         }
-        figure.legend(
-            handles=dots, loc="outside lower left", title=what, ncols=min(len(dots), 2 + 2 * across), **how
-        )
+        figure.legend(handles=dots, loc="outside lower left", title=what, ncols=min(len(dots), 2 + 2 * across), **how)
     return figure
 
 

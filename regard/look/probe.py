@@ -62,16 +62,11 @@ def head_scores(
         if entry.kind == "self" and entry.shape[2:] == (2 * period, 2 * period):
             weights = entry.weights
             pairs = zip(
-                previous_token(weights).mean(0).tolist(),
-                induction(weights, period).mean(0).tolist(),
-                strict=True,
+                previous_token(weights).mean(0).tolist(), induction(weights, period).mean(0).tolist(), strict=True
             )
             scores += [
-                HeadScore(entry.name, entry.layer, head, *pair)
-                for head, pair in zip(entry.heads, pairs, strict=True)
+                HeadScore(entry.name, entry.layer, head, *pair) for head, pair in zip(entry.heads, pairs, strict=True)
             ]
     if not scores:
-        raise RegardError(
-            f"no self-attention over the {2 * period} tokens was heard, of {len(seen)} attentions"
-        )
+        raise RegardError(f"no self-attention over the {2 * period} tokens was heard, of {len(seen)} attentions")
     return sorted(scores, key=lambda score: -score.induction)

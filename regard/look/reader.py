@@ -68,16 +68,10 @@ class Control:
         try:
             return value.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise RegardError(
-                f"{self.name} has half a character at place {error.start}; leave it out"
-            ) from error
+            raise RegardError(f"{self.name} has half a character at place {error.start}; leave it out") from error
 
     def _bytes(self, value: Any) -> bytes:
-        if (
-            not isinstance(value, str)
-            or not value.startswith(f"data:{self.media}")
-            or ";base64," not in value
-        ):
+        if not isinstance(value, str) or not value.startswith(f"data:{self.media}") or ";base64," not in value:
             raise RegardError(f"{self.name} must be a data URL such as data:{self.example};base64,…")
         try:
             found = base64.b64decode(value.partition(";base64,")[2], validate=True)
@@ -92,9 +86,7 @@ class Reader(ABC):
     """Makes inputs for one model."""
 
     views: tuple[View, ...] = ()  # of such inputs, besides those of every page
-    controls: tuple[
-        Control, ...
-    ] = ()  # what a person can change; the first text or file that is given is the input
+    controls: tuple[Control, ...] = ()  # what a person can change; the first text or file that is given is the input
     takes_target = False  # a second text: what a decoder has written
     longest: int | None = None  # tokens that the model takes at most
 
@@ -119,9 +111,7 @@ class Reader(ABC):
         if not count:
             raise RegardError(f"there is nothing to look at: {what} is empty")
         if self.longest is not None and count > self.longest:
-            raise RegardError(
-                f"{what} has {count:,} tokens, and the model reads at most {self.longest:,}; shorten it"
-            )
+            raise RegardError(f"{what} has {count:,} tokens, and the model reads at most {self.longest:,}; shorten it")
 
 
 class FixedReader(Reader):
@@ -141,12 +131,7 @@ class FixedReader(Reader):
 # ---- what is given
 
 
-ENDINGS = {
-    b"\x93NUMPY": ".npy",
-    b"PK\x03\x04": ".npz",
-    b"ply": ".ply",
-    b"OFF": ".off",
-}  # by how a file begins
+ENDINGS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"ply": ".ply", b"OFF": ".off"}  # by how a file begins
 
 
 def find_ending(data: bytes) -> str:

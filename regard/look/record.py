@@ -105,8 +105,7 @@ class Wanted:
         if self.layers is None:
             return True
         return any(
-            number == each if isinstance(each, int) else f"{name}.".startswith(f"{each}.")
-            for each in self.layers
+            number == each if isinstance(each, int) else f"{name}.".startswith(f"{each}.") for each in self.layers
         )
 
     def check_met(self, places: Mapping[tuple[str, int], int]) -> None:
@@ -133,9 +132,7 @@ class Wanted:
         if isinstance(self.rows, slice):
             return torch.arange(count)[self.rows]
         if any(not -count <= row < count for row in self.rows):
-            raise RegardError(
-                f"rows={list(self.rows)} were asked for, but {name or 'the model'} has {count} queries"
-            )
+            raise RegardError(f"rows={list(self.rows)} were asked for, but {name or 'the model'} has {count} queries")
         return torch.tensor([row % count for row in self.rows], dtype=torch.long)
 
 
@@ -148,10 +145,7 @@ class Recorder:
         self.shelf: list[torch.Tensor] = []
         self.loops = DecodeLoops()
         parameters = {
-            key
-            for module in calls.names
-            for p in module.parameters(recurse=False)
-            if (key := key_of(p)) is not None
+            key for module in calls.names for p in module.parameters(recurse=False) if (key := key_of(p)) is not None
         }
         self.fast = torch.backends.mha.get_fastpath_enabled()
         self.mode = AttentionDispatchMode(calls, parameters, self.add_dense, self.add_edges)
@@ -173,9 +167,7 @@ class Recorder:
                     itself = not heard.cross and heard.scores.shape[2] == heard.scores.shape[3]
                     self.add_dense(TappedMix(heard), "mix", itself, dropped=dropped)
             else:
-                self.add_dense(
-                    Tapped(heard), heard.kernel, self.mode.itself(heard.q, heard.k), dropped=dropped
-                )
+                self.add_dense(Tapped(heard), heard.kernel, self.mode.itself(heard.q, heard.k), dropped=dropped)
 
     def add_dense(
         self,
@@ -281,11 +273,7 @@ class Recorder:
         """What a reader should know of the way in which this was computed."""
         found = [note for note in notes if note is not None]
         modules = [call.module for call in self.calls.stack]
-        if (
-            self.fast
-            and not torch.is_grad_enabled()
-            and any(isinstance(m, FAST) and not m.training for m in modules)
-        ):
+        if self.fast and not torch.is_grad_enabled() and any(isinstance(m, FAST) and not m.training for m in modules):
             found.append(NOTE_FAST)
         if self.compiled:
             found.append(NOTE_COMPILED)
@@ -294,10 +282,7 @@ class Recorder:
 
 def _is_compiled(model: nn.Module) -> bool:
     """Is some module of it compiled?"""
-    return any(
-        hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None
-        for m in model.modules()
-    )
+    return any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None for m in model.modules())
 
 
 @contextmanager

@@ -124,13 +124,7 @@ def _html(repeats: Repeats) -> str:
 
 def _table(repeats: Repeats) -> str:
     columns = _columns(repeats)
-    heads = [
-        repeats.over,
-        *(f"{split} {measure}" for split, measure in columns),
-        "tested on",
-        "steps",
-        "time",
-    ]
+    heads = [repeats.over, *(f"{split} {measure}" for split, measure in columns), "tested on", "steps", "time"]
     rows = [_row(repeats, name, columns) for name in repeats.names]
     means = [say_spread(measure, repeats.facts[split][measure]) for split, measure in columns]
     named = "".join(f'<th scope="col">{escape(each)}</th>' for each in heads)

@@ -69,14 +69,7 @@ class Scene:
         report: Mapping[str, Any] | None,
         tsne: bool,
     ) -> None:
-        self.model, self.given, self.name, self.run, self.report, self.tsne = (
-            model,
-            given,
-            name,
-            run,
-            report,
-            tsne,
-        )
+        self.model, self.given, self.name, self.run, self.report, self.tsne = (model, given, name, run, report, tsne)
         self.views: tuple[View, ...] = ()
         self.silence: Sequence[tuple[str, int]] = ()  # heads that add nothing
         self.seen: Any = ()
@@ -163,12 +156,7 @@ def _page_frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dic
     """What every page begins with."""
     size = sum(parameter.numel() for parameter in model.parameters())
     layers = [f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"] if seen.layers else []
-    parts = [
-        type(model).__name__,
-        *layers,
-        f"{in_short(size)} parameters",
-        *([] if run is None else _score(run)),
-    ]
+    parts = [type(model).__name__, *layers, f"{in_short(size)} parameters", *([] if run is None else _score(run))]
     return {"format": FORMAT, "title": name, "subtitle": " · ".join(parts), "live": None}
 
 

@@ -45,14 +45,7 @@ class Session:
         report: Mapping[str, Any] | None = None,
         tsne: bool = True,
     ) -> None:
-        self.model, self.reader, self.name, self.run, self.report, self.tsne = (
-            model,
-            reader,
-            name,
-            run,
-            report,
-            tsne,
-        )
+        self.model, self.reader, self.name, self.run, self.report, self.tsne = (model, reader, name, run, report, tsne)
         self.given, self.target, self.notes = given, target, notes
         self.scenes: dict[int, Scene] = {}
         self.count = 0
@@ -82,9 +75,7 @@ class Session:
     def _read(self, controls: Mapping[str, Control], values: Mapping[str, Any]) -> ModelInput:
         """The first text or file that was given, or what is shown without one."""
         inputs = [
-            values[name]
-            for name, control in controls.items()
-            if name in values and control.type in ("string", "file")
+            values[name] for name, control in controls.items() if name in values and control.type in ("string", "file")
         ]
         target = values.get("target")
         main = next((value for value in inputs if value is not target), None)
@@ -97,12 +88,7 @@ class Session:
         return self.scenes[self.count - 1]
 
     def _gather(self, given: ModelInput, silence: list[tuple[str, int]]) -> Scene:
-        how: dict[str, Any] = {
-            "run": self.run,
-            "report": self.report,
-            "number": self.count,
-            "tsne": self.tsne,
-        }
+        how: dict[str, Any] = {"run": self.run, "report": self.report, "number": self.count, "tsne": self.tsne}
         try:
             scene = gather(self.model, given, name=self.name, views=self.reader.views, silence=silence, **how)
         except ValueError:
@@ -111,11 +97,7 @@ class Session:
             words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise RegardError(f"{self.name} cannot read this input: {words}") from error
         alone = {view.name for view in scene.views if view.stands_alone}
-        if (
-            not scene.seen
-            and self.run is None
-            and not any(view["view"] in alone for view in scene.data["views"])
-        ):
+        if not scene.seen and self.run is None and not any(view["view"] in alone for view in scene.data["views"]):
             raise RegardError(
                 f"no attention was recorded in {self.name}, a {type(self.model).__name__}: neither fused "
                 f"attention nor a softmax whose weights are summed with values"
@@ -205,8 +187,7 @@ class Session:
                     weights = matrix(entry, window)[entry.heads.index(head)]
                     return weights.float().cpu().contiguous().numpy().astype("<f4").tobytes()
         raise RegardError(
-            f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording "
-            f"{record}"
+            f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording {record}"
         )
 
 

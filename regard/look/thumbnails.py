@@ -53,13 +53,7 @@ class Sheets:
 def _encoded(image: Tensor, file_format: str, **how: Any) -> bytes:
     from PIL import Image
 
-    bytes_ = (
-        (image.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1) * 255)
-        .round()
-        .to(torch.uint8)
-        .cpu()
-        .numpy()
-    )
+    bytes_ = (image.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
     file = io.BytesIO()
     Image.fromarray(bytes_).save(file, file_format, **how)
     return file.getvalue()

@@ -92,13 +92,7 @@ class Streams:
                 grid = stream.grid._asdict()
             words = None if stream.words is None else list(stream.words)
             found.append(
-                {
-                    "name": stream.name,
-                    "kind": stream.kind,
-                    "labels": list(stream.labels),
-                    "grid": grid,
-                    "words": words,
-                }
+                {"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid, "words": words}
             )
         return found
 

@@ -52,9 +52,7 @@ class AdditiveConfig:
                 f"features={self.features}"
             )
         if self.features is not None and (self.window or self.bag):
-            raise RegardError(
-                "window and bag are for texts: elements of a set have no neighbours and no letters"
-            )
+            raise RegardError("window and bag are for texts: elements of a set have no neighbours and no letters")
         if self.contrast and self.outputs < 2:
             raise RegardError(f"needs at least two outputs, got {self.outputs}", option="contrast")
 
@@ -106,33 +104,21 @@ class Additive(nn.Module):
             promises={"reordering": "holds", "causality": "not promised"},
         )
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         if self.embed is not None:
             return sample_sequences(self.config, seed, tokens, rows)
         return {"tokens": sample_sets(self.config, seed)["x"]}
 
     def forward(
-        self,
-        tokens: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        spelling: Tensor | None = None,
+        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, spelling: Tensor | None = None
     ) -> Tensor:
         """where: places of the tokens of a text, n or b n, None: consecutive; real: bool b n, False for
         padding; spelling: for the bag of n-grams, see there."""
         return self.bias + self.evidence(tokens, where=where, real=real, spelling=spelling).sum(1)
 
     def evidence(
-        self,
-        tokens: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        spelling: Tensor | None = None,
+        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, spelling: Tensor | None = None
     ) -> Tensor:
         """What each token or element adds to the outputs; zeros for padding.   b n outputs"""
         h = self._vectors(tokens, where, real)

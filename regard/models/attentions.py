@@ -81,12 +81,7 @@ class LSHAttention:
 
 
 AttentionConfig = Annotated[
-    FullAttention
-    | WindowAttention
-    | BigBirdAttention
-    | PerformerAttention
-    | LinformerAttention
-    | LSHAttention,
+    FullAttention | WindowAttention | BigBirdAttention | PerformerAttention | LinformerAttention | LSHAttention,
     Field(discriminator="kind"),
 ]
 APPROXIMATE: dict[str, type[Approximation]] = {"performer": Performer, "linformer": Linformer, "lsh": LSH}
@@ -194,11 +189,6 @@ def make_approximation(config: Any) -> Callable[[int], Approximation] | None:
         return lambda layer: Linformer(config.context, chosen.projected)
     if isinstance(chosen, LSHAttention):
         return lambda layer: LSH(
-            config.channels,
-            buckets_of(config),
-            near=chosen.block,
-            rounds=chosen.rounds,
-            seed=chosen.seed,
-            layer=layer,
+            config.channels, buckets_of(config), near=chosen.block, rounds=chosen.rounds, seed=chosen.seed, layer=layer
         )
     return None

@@ -21,14 +21,7 @@ from regard.config import Amount, Count, Depth, Natural, Size, Weight, Width, co
 from regard.errors import RegardError
 from regard.models.autoencoder_backbones import BODIES, encoder_config
 from regard.models.corruption import NOISES, NoiseKind
-from regard.models.elbo import (
-    bound_log_variance,
-    draw_codes,
-    kl_to_prior,
-    log_weights,
-    rate,
-    weighted_bound,
-)
+from regard.models.elbo import bound_log_variance, draw_codes, kl_to_prior, log_weights, rate, weighted_bound
 from regard.models.likelihoods import LIKELIHOODS, Likelihood, Sigma, widen
 from regard.models.sample_inputs import EXAMPLES, POINTS, build_seeded
 from regard.symmetry.groups import Group
@@ -71,18 +64,14 @@ class AutoencoderConfig:
     def __post_init__(self) -> None:
         self._check_body()
         if len(self.mean) != len(self.deviation):
-            raise RegardError(
-                f"must be as many numbers as deviation={self.deviation}, got {self.mean}", option="mean"
-            )
+            raise RegardError(f"must be as many numbers as deviation={self.deviation}, got {self.mean}", option="mean")
 
     def _check_body(self) -> None:
         axes = len(self.shape)
         if axes not in FITS[self.body]:
             fits = " or ".join(name for name, known in FITS.items() if axes in known)
             what = CALLED.get(axes, f"of shape {self.shape}")
-            raise RegardError(
-                f"body {self.body} does not fit: an input is {what}; use --model.body {fits or 'mlp'}"
-            )
+            raise RegardError(f"body {self.body} does not fit: an input is {what}; use --model.body {fits or 'mlp'}")
         if self.body == "set" and self.likelihood != "gaussian":
             raise RegardError(
                 f"a set body needs the likelihood gaussian, got {self.likelihood}: points are real numbers"
@@ -173,9 +162,7 @@ class Autoencoder(nn.Module):
         """What the likelihood needs to know: logits of a Bernoulli, the middle of the others.
         ... latent -> ... shape"""
         if z.shape[-1] != self.config.latent:
-            raise RegardError(
-                f"a code has {self.config.latent} numbers, got {z.shape[-1]} in shape {tuple(z.shape)}"
-            )
+            raise RegardError(f"a code has {self.config.latent} numbers, got {z.shape[-1]} in shape {tuple(z.shape)}")
         return self.body.decode(z)
 
     def decode_mean(self, z: Tensor) -> Tensor:
@@ -203,9 +190,7 @@ class Autoencoder(nn.Module):
         """The input as the encoder gets it in training: unchanged."""
         return x
 
-    def bound(
-        self, x: Tensor, *, real: Tensor | None = None, generator: torch.Generator | None = None
-    ) -> Bound:
+    def bound(self, x: Tensor, *, real: Tensor | None = None, generator: torch.Generator | None = None) -> Bound:
         """The parts of the ELBO, by one sample of the code; of a denoising one, of a corrupted input."""
         mean, log_variance = self.encode(self.corrupt(x, generator), real=real)
         z = self.sample_codes(mean, log_variance, 1, generator)[0]
@@ -214,29 +199,18 @@ class Autoencoder(nn.Module):
         return Bound(found, kl, mean)
 
     def importance_weights(
-        self,
-        x: Tensor,
-        samples: int,
-        *,
-        real: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        self, x: Tensor, samples: int, *, real: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
         """log w of each sample, at β = 1; logsumexp − log samples bounds log p(x) from below.   samples b"""
         mean, log_variance = self.encode(x, real=real)
         if log_variance is None:
-            raise RegardError(
-                f"log p(x) needs codes with a variance, and {type(self).__name__} has none; use a vae"
-            )
+            raise RegardError(f"log p(x) needs codes with a variance, and {type(self).__name__} has none; use a vae")
         z = self.sample_codes(mean, log_variance, samples, generator)
         found = self.likelihood.log_prob(x, self.decode(z), real)
         return log_weights(found, z, mean, log_variance)
 
     def sample_codes(
-        self,
-        mean: Tensor,
-        log_variance: Tensor | None,
-        samples: int,
-        generator: torch.Generator | None = None,
+        self, mean: Tensor, log_variance: Tensor | None, samples: int, generator: torch.Generator | None = None
     ) -> Tensor:
         """z = μ + σ ε.   b latent -> samples b latent"""
         if log_variance is None:
@@ -260,9 +234,7 @@ class Autoencoder(nn.Module):
             return Roles(grid="x", patch=self.config.patch if self.config.body == "vit" else None)
         return Roles()
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         shape = self.config.shape
@@ -280,9 +252,7 @@ class Autoencoder(nn.Module):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = AutoencoderConfig(
-            shape=(2, 12, 12), body="conv", latent=4, hidden=16, width=4, padding="circular"
-        )
+        config = AutoencoderConfig(shape=(2, 12, 12), body="conv", latent=4, hidden=16, width=4, padding="circular")
         model = build_seeded(cls, config)
         return model, model.sample_inputs()
 
@@ -303,8 +273,7 @@ class DenoisingConfig(AutoencoderConfig):
         super().__post_init__()
         if self.noise_kind != "gaussian" and not self.noise < 1:
             raise RegardError(
-                f"is the share that is lost, from 0 to below 1 of {self.noise_kind}, got {self.noise}",
-                option="noise",
+                f"is the share that is lost, from 0 to below 1 of {self.noise_kind}, got {self.noise}", option="noise"
             )
         if self.noise_kind == "patches" and len(self.shape) != IMAGE:
             raise RegardError("noise of patches is for images; use --model.noise-kind masking")

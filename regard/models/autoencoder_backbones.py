@@ -68,9 +68,7 @@ class SpatialBody(Body):
             self.variance = nn.Linear(config.latent, outputs - config.latent)
         self.decoder = _convolutions(self.points, *inside, colours)
         self.ground = nn.Parameter(torch.zeros(colours, height, width))
-        down, across = torch.meshgrid(
-            torch.linspace(-1, 1, height), torch.linspace(-1, 1, width), indexing="ij"
-        )
+        down, across = torch.meshgrid(torch.linspace(-1, 1, height), torch.linspace(-1, 1, width), indexing="ij")
         self.register_buffer("grid", torch.stack((across, down)).flatten(1), persistent=False)  # 2 (h w)
         # pixels of one unit of a code, across and down
         self.pixels = ((width - 1) / 2, (height - 1) / 2)
@@ -243,11 +241,7 @@ class SetBody(Body):
         self.shape = config.shape
         self.encoder = DeepSets(
             DeepSetsConfig(
-                features=config.shape[-1],
-                outputs=outputs,
-                hidden=config.hidden,
-                depth=config.depth,
-                pool="max",
+                features=config.shape[-1], outputs=outputs, hidden=config.hidden, depth=config.depth, pool="max"
             )
         )
         self.decoder = layers(config.latent, *[config.hidden] * config.depth, prod(config.shape))

@@ -58,9 +58,7 @@ def run_convolutions(layers: nn.ModuleList, x: Tensor, real: Tensor | None, stat
     return x
 
 
-def run_convolution(
-    layer: nn.Module, i: int, x: Tensor, real: Tensor | None, states: States | None
-) -> Tensor:
+def run_convolution(layer: nn.Module, i: int, x: Tensor, real: Tensor | None, states: States | None) -> Tensor:
     """Layer i, which finds what it has seen last in the states, and leaves there what it sees now."""
     assert isinstance(layer, GatedConv)
     if states is None:

@@ -84,9 +84,7 @@ class ConvSeq2Seq(Seq2Seq):
         self.position: Position = POSITIONS[config.position](config)
         self.source_position: Position = POSITIONS[config.position](config)
         self.longest = config.context if isinstance(self.position, Learned) else None
-        self.encoder = nn.ModuleList(
-            GatedConv(dim, config.kernel, causal=False, **how) for _ in range(config.depth)
-        )
+        self.encoder = nn.ModuleList(GatedConv(dim, config.kernel, causal=False, **how) for _ in range(config.depth))
         self.decoder = nn.ModuleList(
             GatedConv(dim, config.kernel, causal=True, **how) for _ in range(config.depth_of_decoder)
         )

@@ -138,9 +138,7 @@ class ResNet(ImageModel):
         for group, count in enumerate(config.blocks):
             for i in range(count):
                 halves = group > 0 and i == 0
-                blocks.append(
-                    Residual(width, width * 2 if halves else width, 2 if halves else 1, config.padding)
-                )
+                blocks.append(Residual(width, width * 2 if halves else width, 2 if halves else 1, config.padding))
                 if halves:
                     width = width * 2
         self.blocks = nn.ModuleList(blocks)
@@ -238,8 +236,7 @@ class DenseNet(ImageModel):
         least = 2 ** (len(self.config.blocks) - 1)
         if min(height, width) < least:
             raise RegardError(
-                f"images must have sides of at least {least}, got {height} × {width}: they are halved so "
-                "often"
+                f"images must have sides of at least {least}, got {height} × {width}: they are halved so often"
             )
         x = self.stem(x)
         for layer in self.layers:

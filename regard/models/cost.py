@@ -10,13 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention import kernels
 from regard.attention.biases import Relative
-from regard.models.attentions import (
-    BigBirdAttention,
-    LinformerAttention,
-    LSHAttention,
-    PerformerAttention,
-    window_of,
-)
+from regard.models.attentions import BigBirdAttention, LinformerAttention, LSHAttention, PerformerAttention, window_of
 from regard.models.seq2seq import Seq2Seq
 from regard.models.sequence_model import Head, SequenceConfig, SequenceModel
 from regard.nn.linear import ExpertLinear
@@ -56,10 +50,7 @@ def cost_of_pair(model: Seq2Seq, source: int, target: int) -> dict[str, int]:
 
     The target's tokens are those that the decoder reads: the first one and all but the end, so as many as it predicts.
     """
-    inputs = {
-        "source": torch.zeros(1, source, dtype=torch.long),
-        "target": torch.zeros(1, target, dtype=torch.long),
-    }
+    inputs = {"source": torch.zeros(1, source, dtype=torch.long), "target": torch.zeros(1, target, dtype=torch.long)}
     device = next(model.parameters()).device
     forward = count_operations(model, **{name: x.to(device) for name, x in inputs.items()})
     parameters = list(model.parameters())
@@ -102,9 +93,7 @@ def _is_real(x: Any) -> bool:
 def _seen(config: SequenceConfig, context: int) -> int:
     """How many tokens one token attends to, or how many would cost as much."""
     chosen = config.attention
-    if isinstance(
-        chosen, PerformerAttention
-    ):  # features of query and key, and two products with the sum over the past
+    if isinstance(chosen, PerformerAttention):  # features of query and key, and two products with the sum over the past
         return 2 * chosen.features
     if isinstance(chosen, LinformerAttention):  # the projection of keys and values, too
         return 2 * chosen.projected
@@ -122,9 +111,7 @@ def _blocks(model: SequenceModel, keys: int) -> float:
     """Operations of all blocks for one token."""
     stack, config = model.stack, model.config
     dim = config.heads * config.channels  # of all heads
-    maps = sum(
-        2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear | ExpertLinear)
-    )
+    maps = sum(2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear | ExpertLinear))
     maps -= sum(2 * layer.idle_parameters for _, layer in find_experts(stack))
     tables = 0
     for i in range(len(stack.blocks)):
@@ -143,10 +130,7 @@ def _head(model: SequenceModel, context: int) -> float:
             weight = model.head.weight
         return 2 * weight.numel()
     pool, dim = getattr(model, "pool", None), model.config.dim
-    each, once = (
-        0,
-        sum(2 * part.weight.numel() for part in model.head.modules() if isinstance(part, nn.Linear)),
-    )
+    each, once = (0, sum(2 * part.weight.numel() for part in model.head.modules() if isinstance(part, nn.Linear)))
     if isinstance(pool, AttentionPool):
         each, once = (
             4 * dim * dim + 4 * dim,

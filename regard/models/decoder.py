@@ -18,14 +18,7 @@ from regard.errors import RegardError
 from regard.models.attentions import APPROXIMATE, window_of
 from regard.models.caches import Caches, Memories, step_with_caches
 from regard.models.sample_inputs import build_seeded
-from regard.models.sequence_model import (
-    Head,
-    SequenceConfig,
-    SequenceModel,
-    check_memory,
-    count_places,
-    tiny_tokens,
-)
+from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, check_memory, count_places, tiny_tokens
 from regard.nn.lora import freeze_others
 from regard.shapes import expect
 from regard.symmetry.groups import Shifts
@@ -128,12 +121,7 @@ class Decoder(SequenceModel):
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
     def _features_of_documents(
-        self,
-        tokens: Tensor,
-        documents: Tensor,
-        where: Tensor | None,
-        real: Tensor | None,
-        caches: Caches | None,
+        self, tokens: Tensor, documents: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None
     ) -> Tensor:
         """The same for several texts in each row; the places of each begin at 0 unless they are given."""
         expect(documents, "b n", name="documents", b=tokens.shape[0], n=tokens.shape[1])

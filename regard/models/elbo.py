@@ -40,9 +40,7 @@ def draw_codes(mean: Tensor, log_variance: Tensor | None, noise: Tensor) -> Tens
     return mean + torch.exp(0.5 * log_variance) * noise
 
 
-def log_weights(
-    log_likelihood: Tensor, z: Tensor, mean: Tensor, log_variance: Tensor, beta: float = 1.0
-) -> Tensor:
+def log_weights(log_likelihood: Tensor, z: Tensor, mean: Tensor, log_variance: Tensor, beta: float = 1.0) -> Tensor:
     """log p(x|z) + β(log p(z) − log q(z|x)).   k b, k b d -> k b"""
     return log_likelihood + beta * (log_normal(z) - log_normal(z, mean, log_variance))
 

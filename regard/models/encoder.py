@@ -13,14 +13,7 @@ from regard.config import Classes, Extras, config
 from regard.errors import RegardError
 from regard.models.masked_head import MaskedHead
 from regard.models.sample_inputs import build_seeded
-from regard.models.sequence_model import (
-    POSITIONS,
-    Head,
-    SequenceConfig,
-    SequenceModel,
-    count_places,
-    tiny_tokens,
-)
+from regard.models.sequence_model import POSITIONS, Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
 from regard.nn.lora import freeze_others
 from regard.nn.ngram_logistic import BagOfNGrams, Gate
 from regard.nn.pool import AttentionPool, ClassToken, FirstToken, MaxPool, MeanPool
@@ -45,8 +38,7 @@ class EncoderConfig(SequenceConfig):
         super().__post_init__()
         if self.head == "transform" and (self.mlp.kind == "experts" or self.mlp.activation == "swiglu"):
             raise RegardError(
-                "transform has one activation, which experts and swiglu are not; use mlp.activation=gelu",
-                option="head",
+                "transform has one activation, which experts and swiglu are not; use mlp.activation=gelu", option="head"
             )
 
 
@@ -191,7 +183,5 @@ class Encoder(SequenceModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = EncoderConfig(
-            vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets"
-        )
+        config = EncoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets")
         return build_seeded(cls, config), {"tokens": tiny_tokens(13)}

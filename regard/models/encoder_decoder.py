@@ -18,12 +18,7 @@ from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
 from regard.models.experts import MLPConfig, PlainMLP, promises_of_experts
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
-from regard.models.sequence_model import (
-    POSITIONS,
-    SequenceConfig,
-    count_places,
-    make_stack,
-)
+from regard.models.sequence_model import POSITIONS, SequenceConfig, count_places, make_stack
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles

@@ -55,9 +55,7 @@ class LastSteps:
         )
 
 
-def number_steps(
-    steps: Tensor, where: Tensor | None, real: Tensor | None, before: LastSteps | None
-) -> LastSteps:
+def number_steps(steps: Tensor, where: Tensor | None, real: Tensor | None, before: LastSteps | None) -> LastSteps:
     """New steps with their places; without any they count on, as a cache of attention does.   b n (o + a)"""
     b, n, _ = steps.shape
     known = torch.ones(b, n, dtype=torch.bool, device=steps.device) if real is None else real
@@ -76,9 +74,7 @@ def stack_steps(new: LastSteps, all_steps: LastSteps, frames: int, pace: Tensor)
     o = len(pace)
     found, later = [new.steps], new.steps[..., :o]
     for back in range(1, frames):
-        match = (all_steps.places[:, None] == (new.places - back)[..., None]) & all_steps.real[
-            :, None
-        ]  # b n m
+        match = (all_steps.places[:, None] == (new.places - back)[..., None]) & all_steps.real[:, None]  # b n m
         there, at = match.max(-1)
         step = torch.take_along_dim(all_steps.steps, at[..., None], 1)
         x = torch.where(there[..., None], step[..., :o], later)

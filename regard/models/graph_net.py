@@ -56,9 +56,7 @@ class GraphNetConfig:
 
     def __post_init__(self) -> None:
         if self.edge_features and self.layer == "alone":
-            raise RegardError(
-                "the layer alone uses no edges, so it cannot use their features; choose another"
-            )
+            raise RegardError("the layer alone uses no edges, so it cannot use their features; choose another")
         asks = self.level == "graph" and self.pool == "attention"
         if (
             asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))
@@ -111,9 +109,7 @@ class GraphModel(nn.Module):
 
     config: Any  # with the fields features and edge_features
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         return sample_graph(self.config, seed)
 
@@ -149,9 +145,7 @@ class GraphNet(GraphModel):
             last = config.hidden
         widths = [config.features, *[config.hidden] * (config.depth - 1), last]
         self.layers = nn.ModuleList(
-            LAYERS[config.layer](
-                config, widths[i], widths[i + 1], i == config.depth - 1 and config.level == "node"
-            )
+            LAYERS[config.layer](config, widths[i], widths[i + 1], i == config.depth - 1 and config.level == "node")
             for i in range(config.depth)
         )
         if config.level == "node":

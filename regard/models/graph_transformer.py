@@ -114,9 +114,7 @@ class Places(nn.Module):
         ]  # n k outs, zero where a space may be cut through
         own = torch.einsum("nk,nkl->nl", vectors.square(), factors[..., : self.count])
         each = factors[..., self.count :].unflatten(-1, (self.depth, self.heads))
-        kernels = [
-            Kernels(torch.einsum("nk,nkh->nhk", vectors, each[:, :, i]), vectors) for i in range(self.depth)
-        ]
+        kernels = [Kernels(torch.einsum("nk,nkh->nhk", vectors, each[:, :, i]), vectors) for i in range(self.depth)]
         return h + self.read(own), kernels
 
 
@@ -128,9 +126,7 @@ class Block(nn.Module):
         attention = NodeAttention(config.dim, config.heads, dropout=config.dropout)
         self.attention = Pre(NORMS[config.norm](config.dim), attention, config.dropout)
         self.mlp = Pre(
-            NORMS[config.norm](config.dim),
-            make_mlp(config.mlp, config.dim, None, config.dropout),
-            config.dropout,
+            NORMS[config.norm](config.dim), make_mlp(config.mlp, config.dim, None, config.dropout), config.dropout
         )
 
     def forward(self, x: Tensor, mask: Mask | None, bias: Bias | None, kernels: Kernels | None) -> Tensor:
@@ -157,9 +153,7 @@ class GraphTransformer(GraphModel):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
         steps = config.farthest + 1
         biases = config.depth if config.bias == "distance" else 0
-        self.biases = nn.ModuleList(
-            Distance(config.heads, farthest=steps, steps=steps) for _ in range(biases)
-        )
+        self.biases = nn.ModuleList(Distance(config.heads, farthest=steps, steps=steps) for _ in range(biases))
         local = config.depth if config.edge_features else 0
         self.messages = nn.ModuleList(
             EdgeMessages(config.dim, config.dim, config.edge_features, "mean") for _ in range(local)
@@ -223,9 +217,7 @@ class GraphTransformer(GraphModel):
         layout = _laid_out(member, count, of is None)
         apart = walks = spectral = None
         if config.bias != "none" or config.position != "none":
-            linked = adjacency(
-                graph.edges, layout.of, layout.place, (layout.real.shape[0], layout.real.shape[1])
-            )
+            linked = adjacency(graph.edges, layout.of, layout.place, (layout.real.shape[0], layout.real.shape[1]))
             if h.device.type != "mps":
                 exact = torch.float64
             else:
@@ -255,9 +247,7 @@ def _laid_out(of: Tensor, graphs: int, single: bool) -> Layout:
     """One row for each graph, padded to the largest."""
     n = of.shape[0]
     if single:
-        return Layout(
-            of, torch.arange(n, device=of.device), torch.ones(graphs, n, dtype=torch.bool, device=of.device)
-        )
+        return Layout(of, torch.arange(n, device=of.device), torch.ones(graphs, n, dtype=torch.bool, device=of.device))
     order = torch.argsort(of, stable=True)
     counts = torch.bincount(of, minlength=graphs)
     place = torch.empty_like(of)

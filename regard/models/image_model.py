@@ -24,9 +24,7 @@ class ImageModel(nn.Module):
     config: Any  # with the fields classes, colours and size
     head: nn.Module
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         return sample_images(self.config, seed)
 

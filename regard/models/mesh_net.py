@@ -89,12 +89,7 @@ class MeshNet(nn.Module):
         return Roles(nodes="points", points="points", edges="faces", of_nodes=("frames",), frames="frames")
 
     def forward(
-        self,
-        points: Tensor,
-        faces: Tensor | HalfEdges,
-        *,
-        frames: Tensor | None = None,
-        of: Tensor | None = None,
+        self, points: Tensor, faces: Tensor | HalfEdges, *, frames: Tensor | None = None, of: Tensor | None = None
     ) -> Tensor:
         """faces: 3 f, corners counter-clockwise, or their HalfEdges   frames: n, the angle by which the axis of each
         vertex is turned from its first edge (None: 0)   of: n, the mesh of each vertex, from 0 (None: one mesh)
@@ -144,9 +139,7 @@ class MeshNet(nn.Module):
         each, geometry, _ = self.see_vertices(points, faces, None, None)
         return nn.functional.linear(each * geometry.share[:, None], self.head.weight)
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model: a bumpy closed surface with random frames."""
         return sample_mesh(seed)
 

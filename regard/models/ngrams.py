@@ -53,9 +53,7 @@ class NGrams(nn.Module):
             before = [F.pad(ids, (k, 0), value=self.vocab)[:, : ids.shape[1]] for k in range(1, self.most)]
         else:
             before = _runs(ids, self.places(ids, where, real), self.most, self.vocab)
-        vectors = [
-            F.embedding(row, table) for row, table in zip(self.rows(ids, before), self.tables, strict=True)
-        ]
+        vectors = [F.embedding(row, table) for row, table in zip(self.rows(ids, before), self.tables, strict=True)]
         return zero_padding(torch.stack(vectors).sum(0) if len(vectors) > 1 else vectors[0], real)
 
     def rows(self, ids: Tensor, before: list[Tensor]) -> list[Tensor]:
@@ -79,19 +77,14 @@ class NGrams(nn.Module):
             return laid
         return laid.masked_fill(~real, -torch.inf)
 
-    def before_with(
-        self, ids: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches
-    ) -> list[Tensor]:
+    def before_with(self, ids: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches) -> list[Tensor]:
         """What comes before each token when earlier ones were given in an earlier call; remembers the last
         for the next."""
         b, n = ids.shape
         kept = self.most - 1
         if caches.before is None:
             nothing = torch.full((b, kept), self.vocab, device=ids.device)
-            caches.before = (
-                nothing,
-                torch.full((b, kept), -torch.inf, dtype=torch.float64, device=ids.device),
-            )
+            caches.before = (nothing, torch.full((b, kept), -torch.inf, dtype=torch.float64, device=ids.device))
         last, at = caches.before
         here = caches[0].upcoming(b, n, ids.device, where, real)
         places = torch.cat((at, self.places(ids, here, real, caches[0].count)), 1)

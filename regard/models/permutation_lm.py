@@ -67,9 +67,7 @@ class PermutationLM(SequenceModel):
 
     def __init__(self, config: PermutationConfig) -> None:
         if config.vocab < 2:
-            raise RegardError(
-                f"vocab must be 2 or more, because one id is the mask token, got {config.vocab}"
-            )
+            raise RegardError(f"vocab must be 2 or more, because one id is the mask token, got {config.vocab}")
         super().__init__(config)
         self.config = config
         self.head = Head(config)
@@ -106,14 +104,10 @@ class PermutationLM(SequenceModel):
             real = torch.cat((real, torch.ones_like(places, dtype=torch.bool)), 1)
         asks = places.shape[1]
         mask = self._mask(rank, when, caches)
-        out = self.stack(
-            x, mask=mask, where=torch.cat((here, places), 1), real=real, caches=caches, asks=asks
-        )
+        out = self.stack(x, mask=mask, where=torch.cat((here, places), 1), real=real, caches=caches, asks=asks)
         return self.head(out[:, n:], self.embed.weight)[..., :-1]  # nobody predicts the mask
 
-    def _places(
-        self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None
-    ) -> Tensor:
+    def _places(self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None) -> Tensor:
         """One number for each token.   b n"""
         b, n = tokens.shape
         first = 0

@@ -31,9 +31,7 @@ class Turn(nn.Module):
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
-        self.see = nn.Sequential(
-            nn.Linear(dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
-        )
+        self.see = nn.Sequential(nn.Linear(dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden))
         self.pool = POOLS["max"](hidden)
         self.decide = nn.Linear(hidden, dim * dim)
         nn.init.zeros_(self.decide.weight)

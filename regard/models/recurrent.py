@@ -30,8 +30,7 @@ class RecurrentConfig(TokenConfig):
             )
         if self.bidirectional and self.dim % 2:
             raise RegardError(
-                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}",
-                option="dim",
+                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}", option="dim"
             )
 
 
@@ -56,12 +55,7 @@ class RecurrentModel(TokenModel):
         super().__init__(config)
         hidden = config.dim // 2 if config.bidirectional else config.dim
         self.layers = Recurrent(
-            self.cell,
-            config.dim,
-            hidden,
-            config.depth,
-            bidirectional=config.bidirectional,
-            dropout=config.dropout,
+            self.cell, config.dim, hidden, config.depth, bidirectional=config.bidirectional, dropout=config.dropout
         )
 
     def read(self, x: Tensor, real: Tensor | None, states: States | None) -> Tensor:
@@ -116,8 +110,7 @@ class RecurrentSeriesConfig(SeriesConfig):
         super().__post_init__()
         if not self.causal and self.dim % 2:
             raise RegardError(
-                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}",
-                option="dim",
+                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}", option="dim"
             )
 
 
@@ -143,12 +136,7 @@ class RecurrentSeries(SeriesModel):
         super().__init__(config)
         hidden = config.dim if config.causal else config.dim // 2
         self.layers = Recurrent(
-            self.cell,
-            config.dim,
-            hidden,
-            config.depth,
-            bidirectional=not config.causal,
-            dropout=config.dropout,
+            self.cell, config.dim, hidden, config.depth, bidirectional=not config.causal, dropout=config.dropout
         )
 
     def read(self, x: Tensor, times: Tensor | None, real: Tensor | None) -> Tensor:

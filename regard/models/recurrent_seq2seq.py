@@ -39,8 +39,7 @@ class RecurrentSeq2SeqConfig(Seq2SeqConfig):
         super().__post_init__()
         if self.dim % 2:
             raise RegardError(
-                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}",
-                option="dim",
+                f"must be even, because two directions share it, got {self.dim}; take {self.dim + 1}", option="dim"
             )
         if self.feed and self.score in ("additive", "none"):
             instead = "which always feeds its context" if self.score == "additive" else "which has no context"
@@ -110,9 +109,7 @@ class RecurrentSeq2Seq(Seq2Seq):
             state = self._first_state(memory)
         fed = None if caches is None else caches.held.get("fed")
         keys = memory.more.get("keys")
-        out, ends, fed = self.decoder(
-            x, memory.states, keys, state, fed=fed, real=line.real, memory_real=memory.real
-        )
+        out, ends, fed = self.decoder(x, memory.states, keys, state, fed=fed, real=line.real, memory_real=memory.real)
         if caches is not None:
             keep_state(caches, ends)
             if fed is not None:
@@ -122,9 +119,7 @@ class RecurrentSeq2Seq(Seq2Seq):
     def _first_state(self, memory: Memory) -> list[State]:
         """Each layer of the decoder goes on from the encoder's layer; what is deeper begins with zeros."""
         names = "hc"[: 2 if self.cell == "lstm" else 1]
-        state: list[State] = [
-            tuple(memory.more[f"{name}{i}"] for name in names) for i in range(self.encoder.depth)
-        ]
+        state: list[State] = [tuple(memory.more[f"{name}{i}"] for name in names) for i in range(self.encoder.depth)]
         empty = tuple(torch.zeros_like(x) for x in state[0])
         return state + [empty] * (self.decoder.layers.depth - self.encoder.depth)
 

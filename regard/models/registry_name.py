@@ -37,9 +37,7 @@ def _outline(model: nn.Module) -> dict[str, Any]:
     """What a module is made of, but for the numbers that it learned: classes, plain settings and shapes, each
     by its name."""
     parts = {name: (type(part), _settings(part)) for name, part in model.named_modules()}
-    return parts | {
-        f"{name} of the state": tuple(tensor.shape) for name, tensor in model.state_dict().items()
-    }
+    return parts | {f"{name} of the state": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
 
 def _settings(part: nn.Module) -> dict[str, Any]:

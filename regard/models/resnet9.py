@@ -44,8 +44,7 @@ class ResNet9Config(ConvNetConfig):
             )
         if self.stride > self.size:
             raise RegardError(
-                f"must be at most size={self.size}, the side of the images, got {self.stride}",
-                option="stride",
+                f"must be at most size={self.size}, the side of the images, got {self.stride}", option="stride"
             )
 
 
@@ -53,15 +52,11 @@ class Stage(nn.Module):
     """z = relu(norm(max of 2 × 2 of conv(x))), then z + relu(norm(conv(z))) for each residual convolution.
     b c h w -> b e ⌈h/2⌉ ⌈w/2⌉"""
 
-    def __init__(
-        self, inputs: int, outputs: int, residual: int, padding: Literal["circular", "zeros"]
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, residual: int, padding: Literal["circular", "zeros"]) -> None:
         super().__init__()
         self.conv = Convolution(inputs, outputs, padding=padding, bias=False)
         self.norm = nn.BatchNorm2d(outputs)
-        self.convs = nn.ModuleList(
-            Convolution(outputs, outputs, padding=padding, bias=False) for _ in range(residual)
-        )
+        self.convs = nn.ModuleList(Convolution(outputs, outputs, padding=padding, bias=False) for _ in range(residual))
         self.norms = nn.ModuleList(nn.BatchNorm2d(outputs) for _ in range(residual))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -34,10 +34,7 @@ def sample_sets(config: Any, seed: int = 0) -> dict[str, Tensor]:
 def sample_graph(config: Any, seed: int = 0) -> dict[str, Any]:
     """Nodes and edges, with features if the model reads them.   n d, 2 e, e k"""
     draw = _generator(seed)
-    x, edges = (
-        torch.randn(NODES, config.features, generator=draw),
-        torch.randint(NODES, (2, EDGES), generator=draw),
-    )
+    x, edges = (torch.randn(NODES, config.features, generator=draw), torch.randint(NODES, (2, EDGES), generator=draw))
     width = getattr(config, "edge_features", 0)
     if not width:
         return {"x": x, "edges": edges}

@@ -37,9 +37,7 @@ class Seq2SeqConfig:
 
     vocab: Vocab  # number of token ids of the target
     source_vocab: Vocab | None = None  # number of token ids of the source; None: as many as the target
-    context: Length = (
-        128  # longest sequence in training, source or target; also the size of a learned position table
-    )
+    context: Length = 128  # longest sequence in training, source or target; also the size of a learned position table
     dim: Width = 256  # width
     depth: Depth = 2  # layers of the encoder
     decoder_depth: Depth | None = None  # layers of the decoder; None: as many as the encoder has
@@ -198,9 +196,7 @@ class Seq2Seq(nn.Module):
             step=_step,
         )
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         n = min(tokens or TOKENS, self.config.context)

@@ -142,9 +142,7 @@ POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
     "none": lambda c: Nothing(),
     "sinusoidal": lambda c: Sinusoidal(c.dim, base=c.base),
     "learned": lambda c: Learned(c.context, c.dim, unused=c.unused_places),
-    "concatenated": lambda c: Concatenated(
-        Sinusoidal(2 * max(1, c.dim // 8), base=c.base)
-    ),  # a quarter of the width
+    "concatenated": lambda c: Concatenated(Sinusoidal(2 * max(1, c.dim // 8), base=c.base)),  # a quarter of the width
     "rotary": lambda c: Rotary(c.channels, base=c.base, turned=c.rope.channels, scaling=c.rope.made()),
 }
 BIASES: dict[str, Callable[[SequenceConfig], Bias | Callable[[], Bias] | None]] = {
@@ -171,11 +169,7 @@ class Entrance(Position):
 
 
 def make_stack(
-    config: SequenceConfig,
-    position: Position,
-    *,
-    across: int | None = None,
-    memory_dim: int | None = None,
+    config: SequenceConfig, position: Position, *, across: int | None = None, memory_dim: int | None = None
 ) -> Stack:
     """The blocks that a config names. across: depth of the other stack of an encoder-decoder; memory_dim: width
     of what a decoder reads by cross-attention."""
@@ -272,9 +266,7 @@ class SequenceModel(nn.Module):
         self.stack = make_stack(config, position)
         self.mask: Mask | None = make_mask(config)
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         return sample_sequences(self.config, seed, tokens, rows)
 
@@ -302,8 +294,7 @@ class SequenceModel(nn.Module):
                 if group <= self.full_symmetry and not group <= self.symmetry:
                     promises[law] = "not promised"
         return Roles(
-            streams=(Stream("tokens", mask="real", places="where", sides=("right", "left")),),
-            promises=promises,
+            streams=(Stream("tokens", mask="real", places="where", sides=("right", "left")),), promises=promises
         )
 
     def embedded(
@@ -328,11 +319,7 @@ def count_places(real: Tensor | None) -> Tensor | None:
     """
     if real is None:
         return None
-    if (
-        not torch.compiler.is_compiling()
-        and real.device.type == "cpu"
-        and not (real[:, 1:] & ~real[:, :-1]).any()
-    ):
+    if not torch.compiler.is_compiling() and real.device.type == "cpu" and not (real[:, 1:] & ~real[:, :-1]).any():
         return None
     return (real.cumsum(1) - 1).clamp(min=0)
 
@@ -380,9 +367,7 @@ class Head(Shared):
         labels = labels.reshape(-1)
         if self.softcap is not None:
             logits = self(x, embedding).float().flatten(0, -2)
-            return F.cross_entropy(
-                logits, labels, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum"
-            )
+            return F.cross_entropy(logits, labels, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum")
         weight = embedding if self.weight is None else self.weight
         x = x[..., : weight.shape[1]].flatten(0, -2)
         return linear_cross_entropy(x, weight, labels, smoothing)

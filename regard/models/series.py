@@ -25,9 +25,7 @@ class TransformerSeriesConfig(SeriesConfig):
         super().__post_init__()
         check_heads(self)
         if self.dim // self.heads % 2:
-            raise RegardError(
-                f"dim / heads must be even for rotary places, got dim={self.dim} and heads={self.heads}"
-            )
+            raise RegardError(f"dim / heads must be even for rotary places, got dim={self.dim} and heads={self.heads}")
 
 
 class TransformerSeries(SeriesModel):

@@ -116,9 +116,7 @@ class Quantiles(nn.Module):
                 inner = k - 1 if k > self.middle else k + 1
                 begin[k] = math.log(math.expm1(abs(z[k] - z[inner]) - FLAT))  # softplus⁻¹
         with torch.no_grad():
-            self.linear.weight.mul_(
-                0.1
-            )  # it begins near the simple guess, with the widths of a normal distribution
+            self.linear.weight.mul_(0.1)  # it begins near the simple guess, with the widths of a normal distribution
             self.linear.bias.copy_(begin.repeat(outputs))
 
     def forward(self, h: Tensor) -> Tensor:
@@ -176,12 +174,7 @@ class SeriesModel(nn.Module):
     # ── predictions
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        asked: Tensor | None = None,
+        self, x: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, asked: Tensor | None = None
     ) -> Tensor:
         """where: times n or b n in units of a step, None: consecutive; real: bool b n, False for padding, which may
         hold anything; asked: b p, the slots after which something is forecast, None: all."""
@@ -307,9 +300,7 @@ class SeriesModel(nn.Module):
             promises |= {"scaling": "equivariant", "translation": "equivariant"}
         return Roles(streams=(stream,), promises=promises)
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Tensor]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Tensor]:
         """Random walks that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         steps = torch.randn(rows or 3, tokens or 12, self.config.channels, generator=draw)
@@ -318,8 +309,6 @@ class SeriesModel(nn.Module):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = cls.Config(
-            channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16, depth=2
-        )
+        config = cls.Config(channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16, depth=2)
         model = build_seeded(cls, config)
         return model, model.sample_inputs()

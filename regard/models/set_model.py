@@ -36,9 +36,7 @@ class SetModel(nn.Module):
 
     config: Any  # with the field features
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         return sample_sets(self.config, seed)
 

@@ -24,7 +24,6 @@ class States:
     def keep(self, **tensors: Tensor) -> None:
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
             raise RegardError(
-                "a cache carries no gradients, so training through it would be wrong in silence; use "
-                "torch.no_grad()"
+                "a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()"
             )
         self.held |= tensors

@@ -61,15 +61,12 @@ class SwinConfig:
         check_patch(self)
         if len(self.depths) != len(self.heads):
             raise RegardError(
-                f"each stage has a depth and a number of heads, got depths={self.depths} and "
-                f"heads={self.heads}"
+                f"each stage has a depth and a number of heads, got depths={self.depths} and heads={self.heads}"
             )
         for stage, heads in enumerate(self.heads):
             dim = self.dim * 2**stage
             if dim % heads:
-                raise RegardError(
-                    f"must divide widths, and stage {stage} is {dim} wide, got {heads}", option="heads"
-                )
+                raise RegardError(f"must divide widths, and stage {stage} is {dim} wide, got {heads}", option="heads")
 
 
 # ---- windows
@@ -99,9 +96,7 @@ def windows(height: int, width: int, side: int, shift: int, device: torch.device
     back = into.flatten().argsort(stable=True)[: height * width]
     local, allowed = grid_places((side, side), (side, side), device), None
     if shift:
-        true = (
-            grid_places((tall, wide), (tall, wide), device).view(tall, wide, 2).roll((-shift, -shift), (0, 1))
-        )
+        true = grid_places((tall, wide), (tall, wide), device).view(tall, wide, 2).roll((-shift, -shift), (0, 1))
         where = torch.stack([_slots(true[..., i], side) for i in range(2)], -1)  # windows n 2
         rows, columns = (Side(r, side * side, slice(0, side * side), 0, where, device) for r in (True, False))
         allowed = Window(side - 1).tile(rows, columns)[:, 0]
@@ -248,13 +243,7 @@ class Swin(ImageModel):
         shares = iter(depth_schedule(config.drop_path, sum(config.depths)))
         self.stages = nn.ModuleList(
             nn.ModuleList(
-                WindowBlock(
-                    config,
-                    config.dim * 2**stage,
-                    heads,
-                    0 if i % 2 == 0 else config.window // 2,
-                    next(shares),
-                )
+                WindowBlock(config, config.dim * 2**stage, heads, 0 if i % 2 == 0 else config.window // 2, next(shares))
                 for i in range(depth)
             )
             for stage, (depth, heads) in enumerate(zip(config.depths, config.heads, strict=True))

@@ -76,12 +76,7 @@ class TokenModel(nn.Module):
         raise NotImplementedError
 
     def forward(
-        self,
-        tokens: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        caches: States | None = None,
+        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: States | None = None
     ) -> Tensor:
         """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id.
 
@@ -93,12 +88,7 @@ class TokenModel(nn.Module):
         return self.head(x)
 
     def features(
-        self,
-        tokens: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        caches: States | None = None,
+        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: States | None = None
     ) -> Tensor:
         """What the head reads.   b n -> b n d, or b d for a classifier"""
         expect(tokens, "b n", name="tokens")
@@ -114,9 +104,7 @@ class TokenModel(nn.Module):
     def caches(self, length: int | None = None) -> States:
         """An empty state, for reading step by step. Its size does not depend on the number of tokens."""
         if not self.config.causal:
-            raise RegardError(
-                "a classifier reads whole texts; a cache is for models that predict next tokens"
-            )
+            raise RegardError("a classifier reads whole texts; a cache is for models that predict next tokens")
         return States()
 
     @property
@@ -124,9 +112,7 @@ class TokenModel(nn.Module):
         """How many tokens it can be shown at once: any number."""
         return None
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""
         return sample_sequences(self.config, seed, tokens, rows)
 

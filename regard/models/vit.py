@@ -68,9 +68,7 @@ class ViTConfig:
     def __post_init__(self) -> None:
         front = self.registers + (self.pool != "mean")
         if self.placed > front:
-            raise RegardError(
-                f"must be at most the {front} tokens in front, got {self.placed}", option="placed"
-            )
+            raise RegardError(f"must be at most the {front} tokens in front, got {self.placed}", option="placed")
         check_patch(self)
         check_heads(self)
         check_position(self, POSITIONS)
@@ -153,10 +151,7 @@ class ViT(ImageModel):
         where: Tensor | None = grid_places(self.embed.grid(height, width), self.config.grid, x.device)
         tokens = self.embed(x)
         if not self.position.turns:
-            tokens, where = (
-                self.position(tokens, where),
-                None,
-            )  # said and done; in the blocks nobody asks for places
+            tokens, where = (self.position(tokens, where), None)  # said and done; in the blocks nobody asks for places
         tokens, where, front = self.joined(tokens, where)
         tokens = self.dropout(tokens)
         if not isinstance(self.pool, ClassToken):
@@ -180,9 +175,7 @@ class ViT(ImageModel):
         if self.places is not None:
             first = first + F.pad(self.places.to(tokens.dtype), (0, 0, 0, len(first) - len(self.places)))
         if where is not None:
-            lost = torch.full(
-                (1, len(first), 2), torch.nan, dtype=torch.promote_types(where.dtype, torch.float32)
-            )
+            lost = torch.full((1, len(first), 2), torch.nan, dtype=torch.promote_types(where.dtype, torch.float32))
             where = torch.cat((lost.to(where.device), where), 1)
         return torch.cat((first.expand(len(tokens), -1, -1), tokens), 1), where, len(first)
 

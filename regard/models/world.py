@@ -34,9 +34,7 @@ class TransformerWorldConfig(WorldConfig):
         super().__post_init__()
         check_heads(self)
         if self.dim // self.heads % 2:
-            raise RegardError(
-                f"dim / heads must be even for rotary places, got dim={self.dim} and heads={self.heads}"
-            )
+            raise RegardError(f"dim / heads must be even for rotary places, got dim={self.dim} and heads={self.heads}")
 
 
 class TransformerWorld(WorldModel):
@@ -114,9 +112,7 @@ class RingSteps:
         kept = torch.arange(max(0, self.place - self.window), self.place, device=past.device)
         if not self.place:
             return
-        self.hidden[kept % self.window] = self.hidden[kept % self.window].masked_fill(
-            real.T[kept, :, None], 0.0
-        )
+        self.hidden[kept % self.window] = self.hidden[kept % self.window].masked_fill(real.T[kept, :, None], 0.0)
         for layer, cache in zip(self.layers, caches, strict=True):
             layer.fill(cache.store, kept)
 
@@ -161,9 +157,7 @@ class _Layer:
     def _lay_turns(self, places: int) -> None:
         """Turns of queries and keys at so many places, with their scales."""
         c, like, position = self.channels, self.scale, self.position
-        cos, sin = turns_at(
-            None, 0, places, 1, c, 1, position.spectrum, like.device, like.dtype, position.interleaved
-        )
+        cos, sin = turns_at(None, 0, places, 1, c, 1, position.spectrum, like.device, like.dtype, position.interleaved)
         self.straight = cos[0, 0][:, None] * like
         self.crossed = sin[0, 0][:, None] * like.roll(c // 2, -1)
 

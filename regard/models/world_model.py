@@ -33,12 +33,8 @@ from regard.symmetry.roles import Roles, Stream
 
 LEAST = 1e-3  # what the network adds is in units of the linear map's error, or of this share of a change
 ROUNDING = 1e-6  # and of this share of the largest number: less is what float32 rounds away
-RIDGE = (
-    0.1  # of codes: many of them say the same, and least squares alone would believe their small differences
-)
-BEYOND = (
-    10.0  # imagination is stopped this many times the width of the data beyond its limits, so it stays finite
-)
+RIDGE = 0.1  # of codes: many of them say the same, and least squares alone would believe their small differences
+BEYOND = 10.0  # imagination is stopped this many times the width of the data beyond its limits, so it stays finite
 GOES_ON = 3.0  # the logit with which every step goes on before ends were seen
 
 
@@ -132,12 +128,7 @@ class WorldModel(nn.Module):
     # ── predictions
 
     def forward(
-        self,
-        steps: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        caches: Any = None,
+        self, steps: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Any = None
     ) -> Tensor:
         """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold anything.
 
@@ -149,12 +140,7 @@ class WorldModel(nn.Module):
         return torch.cat((self.restore(x), reward, self.goes_on(x)[..., None]), -1)
 
     def outlook(
-        self,
-        scaled: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        caches: Any = None,
+        self, scaled: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Any = None
     ) -> Tensor:
         """What each head predicts: the next observation, scaled, and the reward.   b n (o + a) -> b n e o+1"""
         z = self.look_back(scaled, where=where, real=real, caches=caches)
@@ -162,12 +148,7 @@ class WorldModel(nn.Module):
         return self.linear(z)[:, :, None] + self.size * added
 
     def look_back(
-        self,
-        scaled: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        caches: Any = None,
+        self, scaled: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Any = None
     ) -> Tensor:
         """Each step with those before it that are seen at once.   b n (o + a) -> b n frames·(o + a)"""
         if caches is not None and not isinstance(caches, WorldCaches):
@@ -197,12 +178,7 @@ class WorldModel(nn.Module):
         return torch.cat((z[:, :o], z[:, o + self.config.actions :]), -1)
 
     def residuals(
-        self,
-        z: Tensor,
-        *,
-        where: Tensor | None = None,
-        real: Tensor | None = None,
-        caches: Any = None,
+        self, z: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Any = None
     ) -> Tensor:
         """What each head adds to the linear map, in units of its error. z: what `look_back` gives
         b n frames·(o + a) -> b n e o+1"""
@@ -296,12 +272,7 @@ class WorldModel(nn.Module):
 
     @torch.no_grad()
     def fit_size(
-        self,
-        steps: Tensor,
-        following: Tensor,
-        rewards: Tensor,
-        *,
-        before: tuple[Tensor, Tensor] | None = None,
+        self, steps: Tensor, following: Tensor, rewards: Tensor, *, before: tuple[Tensor, Tensor] | None = None
     ) -> None:
         """Take from more data how far the linear map is off, and in which limits observations lie. What the heads
         predict stays the same.   n (o + a), n o, n; before as above"""
@@ -359,9 +330,7 @@ class WorldModel(nn.Module):
         promises = {"reordering": "holds", "causality": "holds"}
         return replace(Roles(streams=(stream,), promises=promises), step=_step)
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Tensor]:
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Tensor]:
         """Random steps that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         o, a = self.config.observations, self.config.actions

@@ -123,9 +123,7 @@ class Attention(nn.Module):
                     f"{self.approximate.name} is self-attention over one sequence and takes no bias; "
                     f"use exact attention for a memory or a bias"
                 )
-            out = self._approximate(
-                self.approximate, zero_padding(x, real), mask, position, where, real, cache
-            )
+            out = self._approximate(self.approximate, zero_padding(x, real), mask, position, where, real, cache)
             return self.mix(out.transpose(1, 2).flatten(2))
         if memory is None:
             x = zero_padding(x, real)
@@ -148,9 +146,7 @@ class Attention(nn.Module):
             mask = _with_padding(mask, real)
         else:
             if memory is not None or (isinstance(where, tuple) and not asks):
-                raise RegardError(
-                    "a cache is for self-attention: give it new tokens and one `where`, and no memory"
-                )
+                raise RegardError("a cache is for self-attention: give it new tokens and one `where`, and no memory")
             _check_cache(cache, mask)
             here, of_keys = where if isinstance(where, tuple) else (None, where)
             first, upcoming = cache.count, cache.upcoming(b, m, x.device, of_keys, real)

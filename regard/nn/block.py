@@ -76,13 +76,7 @@ class Post(nn.Module):
         self, norm: nn.Module, f: nn.Module, dropout: float, drop_path: float = 0.0, alpha: float = 1.0
     ) -> None:
         super().__init__()
-        self.norm, self.f, self.dropout, self.drop_path, self.alpha = (
-            norm,
-            f,
-            Dropout(dropout),
-            drop_path,
-            alpha,
-        )
+        self.norm, self.f, self.dropout, self.drop_path, self.alpha = (norm, f, Dropout(dropout), drop_path, alpha)
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         def branch(x: Tensor) -> Tensor:
@@ -164,9 +158,7 @@ class Block(nn.Module):
 
         self.parallel = placement == "parallel"
         if self.parallel and memory_dim is not None:
-            raise RegardError(
-                "a block with cross-attention is not parallel; use placement pre, post or deepnorm"
-            )
+            raise RegardError("a block with cross-attention is not parallel; use placement pre, post or deepnorm")
         if layer_scale is not None and placement not in ("pre", "parallel"):
             raise RegardError(f"layer_scale goes with placement pre or parallel, got {placement!r}")
         heads_and_more: dict[str, Any] = {
@@ -202,9 +194,7 @@ class Block(nn.Module):
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
-                raise RegardError(
-                    "this block has no cross-attention; make it with memory_dim= to give it a memory"
-                )
+                raise RegardError("this block has no cross-attention; make it with memory_dim= to give it a memory")
             x = self._cross(x, memory, memory_real)
         return self.mlp(x, **more)
 

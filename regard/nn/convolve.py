@@ -77,8 +77,7 @@ def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circ
     e, c, *kernel = _with_places(weight, "weight", "e c k…")
     if not isinstance(sizes, Sequence) or len(sizes) != len(kernel):
         raise RegardError(
-            f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got "
-            f"{sizes}"
+            f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got {sizes}"
         )
     read = taps(sizes, kernel, padding).to(weight.device)
     n_out, n_in = len(read), int(torch.tensor(list(sizes)).prod())

@@ -34,9 +34,7 @@ class TokenEmbedding(nn.Module):
     def forward(self, ids: Tensor, real: Tensor | None = None) -> Tensor:
         b, n = expect(ids, "b n", name="ids")
         if ids.dtype not in (torch.int64, torch.int32):
-            raise RegardError(
-                f"ids must be int64 or int32, got {ids.dtype}; use ids.long() if they are whole numbers"
-            )
+            raise RegardError(f"ids must be int64 or int32, got {ids.dtype}; use ids.long() if they are whole numbers")
         if real is not None:
             check_real(real, "b n", b=b, n=n)
             ids = ids.masked_fill(~real, 0)
@@ -103,7 +101,9 @@ class PatchEmbedding(nn.Module):
     def does(self) -> str:
         """In a sentence, for `check`."""
         side = self.patch
-        return f"takes squares of {side} × {side} pixels, side by side, and weighs each pixel by its place in its square"
+        return (
+            f"takes squares of {side} × {side} pixels, side by side, and weighs each pixel by its place in its square"
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         expect_images(x, self.linear.weight, c=self.colours)
@@ -154,9 +154,7 @@ def gather_neighbours(x: Tensor, reach: int, where: Tensor | None, real: Tensor 
         places = places.masked_fill(~real, torch.inf)
     sorted_places, order = places.sort(dim=1, stable=True)
     line = x.gather(1, order[..., None].expand(b, n, d))
-    follows = F.pad(
-        sorted_places[:, 1:] - sorted_places[:, :-1] == 1, (1, 0)
-    )  # b n: right after the one before
+    follows = F.pad(sorted_places[:, 1:] - sorted_places[:, :-1] == 1, (1, 0))  # b n: right after the one before
     before, unbroken = [line], torch.ones_like(follows)
     after, open_on = [], torch.ones_like(follows)
     for k in range(1, reach + 1):

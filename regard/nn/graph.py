@@ -28,9 +28,7 @@ class Graph:
         self.mask, self.count, self.live = Edges(edges), count, live
         self.mask.fits(1, 1, count, count)
         self.with_loops: Graph | None = None
-        self.origin: Tensor | None = (
-            None  # with loops: which edge each was before, −1 for a loop that was added
-        )
+        self.origin: Tensor | None = None  # with loops: which edge each was before, −1 for a loop that was added
         self.evened: dict[torch.dtype, Tensor] = {}
         self.kept: dict[Any, Any] = {}  # what models find out about it
 
@@ -75,9 +73,7 @@ class Graph:
             ends = torch.arange(self.count, device=self.edges.device)
             live = torch.cat((self.edges[0] != self.edges[1], torch.ones_like(ends, dtype=torch.bool)))
             edges = torch.cat((self.edges, ends.expand(2, -1)), 1)
-            origin = torch.cat(
-                (torch.arange(self.edges.shape[1], device=ends.device), -torch.ones_like(ends))
-            )
+            origin = torch.cat((torch.arange(self.edges.shape[1], device=ends.device), -torch.ones_like(ends)))
             # in the order of targets, so that what is read for them is read in a row
             if not torch.compiler.is_compiling():
                 order = torch.argsort(edges[1], stable=True)
@@ -128,9 +124,7 @@ class EdgeMessages(nn.Module):
 
     keeps = EVERYTHING
 
-    def __init__(
-        self, dim: int, out: int, features: int, gather: Literal["sum", "mean", "max"] = "sum"
-    ) -> None:
+    def __init__(self, dim: int, out: int, features: int, gather: Literal["sum", "mean", "max"] = "sum") -> None:
         super().__init__()
         self.gather = gather
         self.others = nn.Linear(dim, out, bias=False)
@@ -141,9 +135,7 @@ class EdgeMessages(nn.Module):
         messages = F.relu(through(self.others, x).index_select(0, source) + self.along(features))  # e d
         empty = messages.new_zeros(graph.count, messages.shape[1])
         if self.gather == "max":
-            return empty.scatter_reduce(
-                0, target[:, None].expand_as(messages), messages, "amax"
-            )  # none is below 0
+            return empty.scatter_reduce(0, target[:, None].expand_as(messages), messages, "amax")  # none is below 0
         found = empty.index_add(0, target, messages)
         if self.gather == "sum":
             return found

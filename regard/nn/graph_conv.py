@@ -45,9 +45,7 @@ def most(x: Tensor, links: Links) -> Tensor:
         return x.new_zeros(links.n, x.shape[-1])
     if torch.compiler.is_compiling():
         index = links.target[:, None].expand(-1, x.shape[-1])
-        return x.new_zeros(links.n, x.shape[-1]).scatter_reduce(
-            0, index, x[links.source], "amax", include_self=False
-        )
+        return x.new_zeros(links.n, x.shape[-1]).scatter_reduce(0, index, x[links.source], "amax", include_self=False)
     starts, source = links.pattern
     return F.embedding_bag(source, x, starts, mode="max", include_last_offset=True)
 
@@ -158,9 +156,7 @@ class GAT(nn.Module):
         super().__init__()
         if heads < 1 or (join and out % heads):
             sizes = f"out={out} and heads={heads}"
-            raise RegardError(
-                f"heads must be at least 1 and divide the width when they are joined, got {sizes}"
-            )
+            raise RegardError(f"heads must be at least 1 and divide the width when they are joined, got {sizes}")
         self.dim, self.heads, self.join, self.dropout, self.slope = dim, heads, join, dropout, slope
         self.channels = out // heads if join else out
         self.value = nn.Linear(dim, heads * self.channels, bias=later)
@@ -180,9 +176,7 @@ class GAT(nn.Module):
             nn.init.xavier_uniform_(parameter)
         for vector in (self.from_there, self.from_here):
             if vector is not None:
-                nn.init.uniform_(
-                    vector, -math.sqrt(6 / (self.channels + 1)), math.sqrt(6 / (self.channels + 1))
-                )
+                nn.init.uniform_(vector, -math.sqrt(6 / (self.channels + 1)), math.sqrt(6 / (self.channels + 1)))
 
     def forward(self, x: Tensor | Sparse, graph: Graph, along: Tensor | None = None) -> Tensor:
         """along: features of the edges, e k"""

@@ -71,9 +71,7 @@ class AskingPool(nn.Module):
         n, _ = expect(h, "n d", name="h", d=self.dim)
         of, graphs = membership(h, of, graphs)
         q = self.seed.unflatten(0, (self.heads, -1))[None, :, None].expand(1, -1, graphs, -1)
-        k, v = (
-            to(h).unflatten(-1, (self.heads, -1)).transpose(0, 1)[None] for to in (self.to_k, self.to_v)
-        )  # 1 h n c
+        k, v = (to(h).unflatten(-1, (self.heads, -1)).transpose(0, 1)[None] for to in (self.to_k, self.to_v))  # 1 h n c
         asks = Edges(torch.stack((torch.arange(n, device=h.device), of)))  # from each node to its graph
         out: Tensor = self.mix(attend(q.to(k.dtype), k, v, mask=asks)[0].transpose(0, 1).flatten(1))
         return out
@@ -115,9 +113,7 @@ class Pairs(nn.Module):
             and not torch.compiler.is_compiling()
             and not 0 <= int(pairs.min()) <= int(pairs.max()) < len(h)
         ):
-            raise RegardError(
-                f"pairs are of nodes 0 … {len(h) - 1}, got {int(pairs.min())} … {int(pairs.max())}"
-            )
+            raise RegardError(f"pairs are of nodes 0 … {len(h) - 1}, got {int(pairs.min())} … {int(pairs.max())}")
         one, other = h[pairs[0]], h[pairs[1]]
         both = [one + other, one * other, *([one - other] if self.ordered else [])]
         out: Tensor = self.read(torch.cat(both, -1))

@@ -26,9 +26,7 @@ from regard.symmetry.elements import Composed, Element, Mirror, quarter
 from regard.symmetry.groups import Group, Reflections, Rotations, Trivial, product
 from regard.symmetry.linear.bases import Orbits, basis
 
-PlaneGroup = Literal[
-    "p1", "p4", "p4m"
-]  # as crystals name them: shifts alone, with quarter turns, and with mirrors
+PlaneGroup = Literal["p1", "p4", "p4m"]  # as crystals name them: shifts alone, with quarter turns, and with mirrors
 POSES: dict[str, int] = {"p1": 1, "p4": 4, "p4m": 8}
 TURNS: dict[str, Group] = {"p1": Trivial(), "p4": Rotations(), "p4m": product(Rotations(), Reflections())}
 
@@ -37,11 +35,7 @@ def elements(group: PlaneGroup) -> list[Element]:
     """What brings a filter into each of its poses, in the order of the poses."""
     mirrors: list[tuple[Element, ...]] = [(), (Mirror(1),)]
     turns = 4 if group != "p1" else 1
-    return [
-        Composed((*mirror, quarter(r)))
-        for mirror in mirrors[: 2 if group == "p4m" else 1]
-        for r in range(turns)
-    ]
+    return [Composed((*mirror, quarter(r))) for mirror in mirrors[: 2 if group == "p4m" else 1] for r in range(turns)]
 
 
 def by_turning(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
@@ -146,9 +140,7 @@ class GroupConvolution(nn.Module):
         return F.conv2d(x, self.filters(), bias, padding=edge if self.padding == "zeros" else 0)
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.inputs}, {self.outputs}, kernel={self.kernel}, group={self.group}, padding={self.padding}"
-        )
+        return f"{self.inputs}, {self.outputs}, kernel={self.kernel}, group={self.group}, padding={self.padding}"
 
 
 class PoseNorm(nn.Module):

@@ -96,9 +96,7 @@ class Laid:
     def is_of(self, weight: Tensor) -> bool:
         """Is it the weight that was laid out, and as it was?"""
         same = (
-            self.given is not None
-            and self.given.data_ptr() == weight.data_ptr()
-            and self.given.dtype is weight.dtype
+            self.given is not None and self.given.data_ptr() == weight.data_ptr() and self.given.dtype is weight.dtype
         )
         return same and self.version == weight._version
 
@@ -163,11 +161,7 @@ class Mapped(torch.autograd.Function):
                 dx = grad @ weight
             else:
                 dx = _mapped(grad, weight.mT, None)
-        return (
-            dx,
-            rows.mT @ x.reshape(-1, x.shape[-1]) if for_weight else None,
-            rows.sum(0) if for_bias else None,
-        )
+        return (dx, rows.mT @ x.reshape(-1, x.shape[-1]) if for_weight else None, rows.sum(0) if for_bias else None)
 
 
 # ── one linear map for each expert

@@ -70,10 +70,7 @@ class Memory(nn.Module, Generic[S]):
         """The memory after the last real token.   b n inputs -> b d"""
         x = self.tokens(x, real)
         w = self.weigh(x, real)
-        ones, tokens = (
-            w.sum(1, keepdim=True),
-            (w[:, None] @ x)[:, 0],
-        )  # Σ w_i x̄_i first: θ is the same for all
+        ones, tokens = (w.sum(1, keepdim=True), (w[:, None] @ x)[:, 0])  # Σ w_i x̄_i first: θ is the same for all
         return F.linear(tokens, self.value.weight) + ones * self.value.bias
 
     def weights(self, x: Tensor, real: Tensor | None = None) -> Tensor:
@@ -156,9 +153,7 @@ class Fading(Holding):
         if not 0.0 < gamma <= 1.0:
             raise RegardError(f"gamma must be above 0 and at most 1, got {gamma}; 1 forgets nothing")
         if learned and gamma == 1.0:
-            raise RegardError(
-                "a learned gamma must begin below 1, got 1.0: a sigmoid never gets there; try gamma=0.99"
-            )
+            raise RegardError("a learned gamma must begin below 1, got 1.0: a sigmoid never gets there; try gamma=0.99")
         self.fixed = gamma
         self.logit: nn.Parameter | None = None
         if learned:
@@ -268,9 +263,7 @@ class Softmax(Memory[Weighed]):
         """The query attends after each token: causal attention."""
         x = self.tokens(x, real)
         mask = Causal() & (Full() if real is None else Padding(real))
-        return attend(self.queries(x, x.shape[1]), x[:, None], self.value(x)[:, None], mask=mask, scale=1.0)[
-            :, 0
-        ]
+        return attend(self.queries(x, x.shape[1]), x[:, None], self.value(x)[:, None], mask=mask, scale=1.0)[:, 0]
 
     def queries(self, x: Tensor, n: int) -> Tensor:
         """b 1 n inputs"""

@@ -71,9 +71,7 @@ class MeshConv(nn.Module):
         self.give = nn.Linear(hidden, width * out)
 
     def forward(self, x: Tensor, geometry: MeshGeometry) -> Tensor:
-        n, width, _ = expect(
-            x, "n k d", name="x", n=geometry.frames.shape[0], k=1 + 2 * self.orders, d=self.dim
-        )
+        n, width, _ = expect(x, "n k d", name="x", n=geometry.frames.shape[0], k=1 + 2 * self.orders, d=self.dim)
         here, there = self.edge_frames(geometry)
         own = _turn_parts(x[geometry.centre], conjugate(here))
         other = _turn_parts(x[geometry.tip], there)

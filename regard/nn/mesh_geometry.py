@@ -89,9 +89,7 @@ def _sort_fans(faces: Tensor, count: int) -> Tensor:
     faces = faces.long()
     if faces.numel() and (int(faces.min()) < 0 or int(faces.max()) >= count):
         wrong = int(faces.max()) if int(faces.max()) >= count else int(faces.min())
-        raise RegardError(
-            f"a triangle has the corner {wrong}, but there are {count} vertices, counted from 0"
-        )
+        raise RegardError(f"a triangle has the corner {wrong}, but there are {count} vertices, counted from 0")
     # one for each corner, in the order of the triangles
     centre, tip, after = (faces.roll(-k, 0).T.flatten() for k in range(3))
     if bool((centre == tip).any()):
@@ -203,9 +201,7 @@ class MeshGeometry:
         return torch.stack((angle.cos(), angle.sin()), -1)
 
 
-def measure_mesh(
-    points: Tensor, mesh: HalfEdges, frames: Tensor | None, of: Tensor, meshes: int
-) -> MeshGeometry:
+def measure_mesh(points: Tensor, mesh: HalfEdges, frames: Tensor | None, of: Tensor, meshes: int) -> MeshGeometry:
     """points: n 3   frames: n, None: all 0   of: n, the mesh of each vertex, of so many"""
     dtype = points.dtype
     points = points.float() if dtype in (torch.bfloat16, torch.float16) else points  # sums need the digits

@@ -18,12 +18,7 @@ from regard.shapes import expect
 
 def relu2(x: Tensor) -> Tensor:
     """max(x, 0)²"""
-    if (
-        x.device.type == "cpu"
-        and x.requires_grad
-        and torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
-    ):
+    if x.device.type == "cpu" and x.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling():
         return Relu2.apply(x)[0]
     return F.relu(x).square()
 
@@ -84,12 +79,7 @@ class MLP(nn.Module):
     """
 
     def __init__(
-        self,
-        dim: int,
-        hidden: int | None = None,
-        activation: str = "gelu",
-        dropout: float = 0.0,
-        bias: bool = True,
+        self, dim: int, hidden: int | None = None, activation: str = "gelu", dropout: float = 0.0, bias: bool = True
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
@@ -104,9 +94,9 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         expect(x, "... d", name="x", d=self.dim)
         if self.in_pieces(x):
-            return torch.cat(
-                [self.whole(part) for part in x.flatten(0, -2).split(PIECE // self.hidden + 1)]
-            ).view(x.shape)
+            return torch.cat([self.whole(part) for part in x.flatten(0, -2).split(PIECE // self.hidden + 1)]).view(
+                x.shape
+            )
         return self.whole(x)
 
     def whole(self, x: Tensor) -> Tensor:

@@ -140,9 +140,7 @@ class Experts(nn.Module):
         super().__init__()
         check_counts(experts, chosen, gate)
         if activation != "swiglu" and activation not in ACTIVATIONS:
-            raise RegardError(
-                f"activation must be one of {', '.join(ACTIVATIONS)} or swiglu, got {activation!r}"
-            )
+            raise RegardError(f"activation must be one of {', '.join(ACTIVATIONS)} or swiglu, got {activation!r}")
         self.dim, self.chosen, self.activation, self.balance = dim, chosen, activation, balance
         self.hidden = default_hidden(dim, chosen, activation) if hidden is None else hidden
         name = default_gate(chosen) if gate is None else gate
@@ -190,9 +188,7 @@ class Experts(nn.Module):
 def check_counts(experts: int, chosen: int, gate: str | None) -> None:
     """Raise unless so many can be chosen, and the gate can be learned."""
     if not 1 <= chosen <= experts:
-        raise RegardError(
-            f"must be from 1 to the number of experts, {experts}, got {chosen}", option="chosen"
-        )
+        raise RegardError(f"must be from 1 to the number of experts, {experts}, got {chosen}", option="chosen")
     if gate is not None and gate not in GATES:
         raise RegardError(f"must be one of {', '.join(GATES)}, got {gate!r}", option="gate")
     if gate == "chosen" and chosen == 1:
@@ -282,9 +278,7 @@ def hear_routes(model: nn.Module, tell: Callable[[str, Experts, Routing], None])
     handles = []
     for name, layer in find_experts(model):
 
-        def hook(
-            route: nn.Module, given: Any, routing: Routing, name: str = name, layer: Any = layer
-        ) -> None:
+        def hook(route: nn.Module, given: Any, routing: Routing, name: str = name, layer: Any = layer) -> None:
             tell(name, layer, routing)
 
         handles.append(layer.route.register_forward_hook(hook))

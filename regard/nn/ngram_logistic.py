@@ -65,11 +65,7 @@ class BagOfNGrams(nn.Module):
         return self._add_up(tokens, real, spelling, 0.0)
 
     def evidence(
-        self,
-        tokens: Tensor,
-        lengths: Tensor,
-        real: Tensor | None = None,
-        spelling: Tensor | None = None,
+        self, tokens: Tensor, lengths: Tensor, real: Tensor | None = None, spelling: Tensor | None = None
     ) -> Tensor:
         """What each token adds by itself, where ‖y‖ and ‖x‖ are the two given lengths, the same for every text:
         so that it does not depend on the other tokens. Zeros for padding.   b n -> b n classes"""
@@ -147,9 +143,7 @@ class Gate(nn.Module):
         opened, surer = self.weights
         return safe + (opened / surer).to(other.dtype) * other
 
-    def teach(
-        self, safe: Tensor, known: Tensor, other: Tensor, tokens: Tensor, real: Tensor | None = None
-    ) -> Tensor:
+    def teach(self, safe: Tensor, known: Tensor, other: Tensor, tokens: Tensor, real: Tensor | None = None) -> Tensor:
         """The logits of a training batch.
 
         known: `safe` without dropout, so that `other` learns only what `safe` cannot; tokens: b n, real: bool b n or

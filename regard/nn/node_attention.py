@@ -42,9 +42,7 @@ class NodeAttention(nn.Module):
 
     def forward(self, x: Tensor, *, mask: Mask | None, bias: Bias | None, kernels: Kernels | None) -> Tensor:
         expect(x, "b n d", name="x", d=self.dim)
-        q, k, v = (
-            to(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for to in (self.to_q, self.to_k, self.to_v)
-        )
+        q, k, v = (to(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for to in (self.to_q, self.to_k, self.to_v))
         scale = q.shape[-1] ** -0.5
         if kernels is not None:
             q = torch.cat((q, (kernels.here / scale).to(q.dtype)), -1)

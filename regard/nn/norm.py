@@ -73,9 +73,7 @@ class Fast(torch.autograd.Function):
     @staticmethod
     def suits(x: Tensor, scale: Tensor) -> bool:
         """Only where a gradient is wanted and nobody traces."""
-        plain = (
-            x.device.type == "cpu" and x.dtype is scale.dtype and x.dtype in (torch.float32, torch.float64)
-        )
+        plain = x.device.type == "cpu" and x.dtype is scale.dtype and x.dtype in (torch.float32, torch.float64)
         wanted = torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad)
         return plain and wanted and not torch.compiler.is_compiling()
 
@@ -101,11 +99,7 @@ class Fast(torch.autograd.Function):
         if torch.is_grad_enabled():
             r = (x.square().mean(-1, keepdim=True) + ctx.eps).rsqrt()
             dn = dy * scale
-            return (
-                r * dn - x * r**3 * (dn * x).mean(-1, keepdim=True),
-                (dy * x * r).flatten(0, -2).sum(0),
-                None,
-            )
+            return (r * dn - x * r**3 * (dn * x).mean(-1, keepdim=True), (dy * x * r).flatten(0, -2).sum(0), None)
         mask = [True, True, False]
         dx, dscale, _ = torch.ops.aten.native_layer_norm_backward(
             dy, x, (d,), torch.zeros_like(r), r, scale, None, mask

@@ -164,9 +164,7 @@ class ClassToken(nn.Module):
         if where is None:
             where = torch.arange(n, device=x.device)
         if where.dim() not in (1, 2, 3) or where.shape[0 if where.dim() == 1 else 1] != n:
-            raise RegardError(
-                f"where must have the shape n, b n or b n s with n={n}, got {tuple(where.shape)}"
-            )
+            raise RegardError(f"where must have the shape n, b n or b n s with n={n}, got {tuple(where.shape)}")
         x = torch.cat([self.token.to(x.dtype).expand(b, 1, -1), zero_padding(x, real)], 1)
         places = where if where.is_floating_point() else where.float()
         places = F.pad(places, (0, 0, 1, 0) if where.dim() == 3 else (1, 0), value=torch.nan)

@@ -59,9 +59,7 @@ def quantise(weight: Tensor, kind: str) -> Quantised:
         raise RegardError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     peak = float(weight.detach().abs().amax())
     if not peak <= LARGEST * (127 if kind == "int8" else DIVISORS[-1].item()):
-        raise RegardError(
-            f"a weight is {peak:.3g}, beyond what a scale in float16 can hold; use float32 or bfloat16"
-        )
+        raise RegardError(f"a weight is {peak:.3g}, beyond what a scale in float16 can hold; use float32 or bfloat16")
     rows, columns = weight.shape
     padded = -(-columns // GROUP) * GROUP
     q = torch.empty(rows, padded, dtype=torch.uint8)

@@ -39,14 +39,7 @@ class Recurrent(nn.Module):
     keeps = Shifts()
 
     def __init__(
-        self,
-        cell: str,
-        inputs: int,
-        hidden: int,
-        depth: int = 1,
-        *,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
+        self, cell: str, inputs: int, hidden: int, depth: int = 1, *, bidirectional: bool = False, dropout: float = 0.0
     ) -> None:
         super().__init__()
         if cell not in GATES:
@@ -113,9 +106,7 @@ class Recurrent(nn.Module):
         zeros = torch.zeros(b, self.directions * self.hidden, dtype=dtype, device=like.device)
         return [(zeros, zeros)[: 2 if self.cell == "lstm" else 1] for _ in range(self.depth)]
 
-    def _run(
-        self, layer: int, x: Tensor, state: State, real: Tensor | None, begins: bool
-    ) -> tuple[Tensor, State]:
+    def _run(self, layer: int, x: Tensor, state: State, real: Tensor | None, begins: bool) -> tuple[Tensor, State]:
         weights = self.weights(layer)
         if not torch.is_autocast_enabled(x.device.type):  # which casts by itself
             x = x.to(weights[0].dtype)

@@ -192,12 +192,7 @@ class RecurrentDecoder(nn.Module):
         return torch.tanh(self.combine(torch.cat((context, s), -1)))
 
     def _loop(
-        self,
-        x: Tensor,
-        state: Sequence[State],
-        fed: Tensor | None,
-        real: Tensor | None,
-        look: StepwiseMix,
+        self, x: Tensor, state: Sequence[State], fed: Tensor | None, real: Tensor | None, look: StepwiseMix
     ) -> tuple[Tensor, list[State], Tensor]:
         """Step by step, because each reads what the one before made."""
         cells = RecurrentCells(self.layers, x)

@@ -122,6 +122,4 @@ class PMA(nn.Module):
         self.before, self.ask = make_mlp(how.get("mlp", "relu"), dim), MAB(dim, heads, **how)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        return self.ask(
-            self.seeds.to(x.dtype).expand(len(x), -1, -1), self.before(zero_padding(x, real)), real
-        )
+        return self.ask(self.seeds.to(x.dtype).expand(len(x), -1, -1), self.before(zero_padding(x, real)), real)

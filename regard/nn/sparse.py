@@ -22,9 +22,7 @@ class Sparse:
     def __init__(self, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> None:
         for name, index, count in (("row", rows, shape[0]), ("column", columns, shape[1])):
             if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < count:
-                raise RegardError(
-                    f"a {name} is one of 0 … {count - 1}, got {int(index.min())} … {int(index.max())}"
-                )
+                raise RegardError(f"a {name} is one of 0 … {count - 1}, got {int(index.min())} … {int(index.max())}")
         self.shape = torch.Size(shape)
         self.links = Links(columns.long(), rows.long(), *shape)
         self.values = values[self.links.order]

@@ -42,11 +42,7 @@ BERT_PARTS = {
 }
 BERT_VARIANT = Variant(
     model_type="bert",
-    classes={
-        "BertForMaskedLM": "tokens",
-        "BertForSequenceClassification": "classes",
-        "BertModel": "features",
-    },
+    classes={"BertForMaskedLM": "tokens", "BertForSequenceClassification": "classes", "BertModel": "features"},
     layer="encoder.layer",
     parts=BERT_PARTS,
     transform=(
@@ -61,11 +57,7 @@ BERT_VARIANT = Variant(
 )
 ROBERTA_VARIANT = Variant(
     model_type="roberta",
-    classes={
-        "RobertaForMaskedLM": "tokens",
-        "RobertaForSequenceClassification": "classes",
-        "RobertaModel": "features",
-    },
+    classes={"RobertaForMaskedLM": "tokens", "RobertaForSequenceClassification": "classes", "RobertaModel": "features"},
     layer="encoder.layer",
     parts=BERT_PARTS,
     transform=("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder.weight", "lm_head.bias"),
@@ -104,13 +96,7 @@ KEYS = {
     "hidden": "intermediate_size",
     "mlp": "hidden_act",
 }
-DISTILBERT_KEYS = {
-    "dim": "dim",
-    "depth": "n_layers",
-    "heads": "n_heads",
-    "hidden": "hidden_dim",
-    "mlp": "activation",
-}
+DISTILBERT_KEYS = {"dim": "dim", "depth": "n_layers", "heads": "n_heads", "hidden": "hidden_dim", "mlp": "activation"}
 SIZES = {"dim": 768, "depth": 12, "heads": 12, "hidden": 3072}
 DISTILBERT_SIZES = SIZES | {"depth": 6}
 EPS = 1e-12
@@ -125,9 +111,7 @@ def read(variant: Variant, theirs: ForeignConfig, predicts: str) -> EncoderConfi
     theirs.require("position_embedding_type", "absolute")
     theirs.require("tie_word_embeddings", True)
     theirs.require("problem_type", None, "single_label_classification")
-    theirs.ignore(
-        "attention_probs_dropout_prob", "hidden_dropout_prob", "sinusoidal_pos_embds", "tie_weights_"
-    )
+    theirs.ignore("attention_probs_dropout_prob", "hidden_dropout_prob", "sinusoidal_pos_embds", "tie_weights_")
     theirs.ignore("attention_dropout", "dropout", "qa_dropout", "seq_classif_dropout", "output_past")
     unused, context = 0, theirs.whole("max_position_embeddings", 512)
     if variant.model_type == "roberta":
@@ -234,12 +218,7 @@ def names(variant: Variant, config: EncoderConfig) -> Names:
 def _family(variant: Variant) -> Family:
     reads: Callable[[ForeignConfig, str], EncoderConfig] = partial(read, variant)
     return Family(
-        variant.model_type,
-        "encoder",
-        variant.classes,
-        reads,
-        partial(write, variant),
-        partial(names, variant),
+        variant.model_type, "encoder", variant.classes, reads, partial(write, variant), partial(names, variant)
     )
 
 

@@ -23,12 +23,7 @@ from regard.pretrained.family import Family
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.hugging_face import to_hugging_face
 
-IN_TRAINING = (
-    "dropout",
-    "drop_path",
-    "zero_start",
-    "balance",
-)  # options that change nothing when a model is used
+IN_TRAINING = ("dropout", "drop_path", "zero_start", "balance")  # options that change nothing when a model is used
 
 
 def export(
@@ -56,8 +51,7 @@ def find_family(kind: str, config: Any, preferred: str | None = None) -> Family:
             return family
     nearest = min(problems, key=lambda name: len(problems[name]))
     values = {
-        name: reduce(lambda at, each: getattr(at, each, None), name.split("."), config)
-        for name in problems[nearest]
+        name: reduce(lambda at, each: getattr(at, each, None), name.split("."), config) for name in problems[nearest]
     }
     given = {name: value for name, value in values.items() if value is not None}
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
@@ -116,9 +110,7 @@ def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
 def _canonical_sequence(config: SequenceConfig) -> dict[str, Any]:
     offsets, mlp, rope = OFFSETS.get(config.offsets, ()), config.mlp, config.rope
     if config.offsets == "usual" and config.offset:
-        offsets = (
-            OFFSETS["attention"] if mlp.activation == "swiglu" and mlp.kind == "plain" else OFFSETS["all"]
-        )
+        offsets = OFFSETS["attention"] if mlp.activation == "swiglu" and mlp.kind == "plain" else OFFSETS["all"]
     found: dict[str, Any] = {
         "kv_heads": config.kv_heads or config.heads,
         "head_dim": config.channels,

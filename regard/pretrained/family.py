@@ -24,9 +24,7 @@ def translate(family: Family, theirs: ForeignConfig, predicts: str) -> tuple[Any
         raise RegardError(f"{theirs.where}: {words}") from error
     except (TypeError, KeyError, ValueError, OverflowError, ZeroDivisionError) as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise RegardError(
-            f"{theirs.where} cannot be read as that of a {family.model_type} model ({what})"
-        ) from error
+        raise RegardError(f"{theirs.where} cannot be read as that of a {family.model_type} model ({what})") from error
 
 
 @dataclass(frozen=True)

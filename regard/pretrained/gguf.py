@@ -165,9 +165,7 @@ def _llama3(file: GGUFFile, base: float, head_dim: int) -> dict[str, Any]:
     kept = ((turns - low) / (high - low)).clamp(0, 1)
     wanted = 1 / ((1 - kept) / slowest + kept)
     if factors.shape != wanted.shape or not torch.allclose(factors, wanted, rtol=1e-4):
-        raise RegardError(
-            f"{file.path}: {FREQUENCIES} are not the factors of a Llama 3, and cannot be represented"
-        )
+        raise RegardError(f"{file.path}: {FREQUENCIES} are not the factors of a Llama 3, and cannot be represented")
     return {"rope_type": "llama3", "factor": slowest, **LLAMA3}
 
 

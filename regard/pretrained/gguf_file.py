@@ -108,13 +108,8 @@ class GGUFFile:
         begin = -(-self._at // alignment) * alignment
         for name, (_, _, offset, size) in found.items():
             if offset % alignment or begin + offset + size > len(self._data):
-                raise self._damaged(
-                    f"{name[:60]} should lie at {offset:,} with {size:,} bytes, beyond its end"
-                )
-        return {
-            name: Stored(shape, kind, begin + offset, size)
-            for name, (shape, kind, offset, size) in found.items()
-        }
+                raise self._damaged(f"{name[:60]} should lie at {offset:,} with {size:,} bytes, beyond its end")
+        return {name: Stored(shape, kind, begin + offset, size) for name, (shape, kind, offset, size) in found.items()}
 
     def _bytes(self, name: str, shape: tuple[int, ...], numbers: int, size: int) -> int:
         """The bytes of a tensor. A row, the first of the numbers, is whole blocks of so many numbers and bytes."""

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 CONTROL, USER, UNKNOWN = 3, 4, 2  # types of tokens
-WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # how SentencePiece writes a space
 
 
@@ -22,10 +24,7 @@ def _split(pattern: str) -> dict[str, Any]:
 # how a text is cut into words, by tokenizer.ggml.pre
 SPLITS: dict[str, dict[str, Any]] = {
     "gpt-2": _byte_level(True),
-    "smollm": {
-        "type": "Sequence",
-        "pretokenizers": [{"type": "Digits", "individual_digits": True}, _byte_level(True)],
-    },
+    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _byte_level(True)]},
     "qwen2": _split(WORDS % ""),
     "llama-bpe": _split(WORDS % "{1,3}"),
 }

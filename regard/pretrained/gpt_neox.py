@@ -30,8 +30,7 @@ def read(theirs: ForeignConfig, predicts: str) -> DecoderConfig:
         heads=heads,
         eps=theirs.number("layer_norm_eps", 1e-5),
         mlp=PlainMLP(
-            activation=theirs.choice("hidden_act", "gelu", ACTIVATIONS),
-            hidden=theirs.whole("intermediate_size", 24576),
+            activation=theirs.choice("hidden_act", "gelu", ACTIVATIONS), hidden=theirs.whole("intermediate_size", 24576)
         ),
         tied=theirs.flag("tie_word_embeddings", False),
         offsets="all" if theirs.flag("attention_bias", True) else "mlp",
@@ -75,9 +74,7 @@ def names(config: DecoderConfig) -> Names:
         attention, mlp = f"{ours}.attention.f", f"{ours}.mlp.f"
         maps = [f"{attention}.{name}" for name in ("to_q", "to_k", "to_v")]
         rows += norm(f"{theirs}.input_layernorm", f"{ours}.attention.norm")
-        rows += linear(
-            f"{theirs}.attention.query_key_value", *maps, bias=attends, weight=by_head, joined=by_head
-        )
+        rows += linear(f"{theirs}.attention.query_key_value", *maps, bias=attends, weight=by_head, joined=by_head)
         rows += linear(f"{theirs}.attention.dense", f"{attention}.mix", bias=attends)
         rows += norm(f"{theirs}.post_attention_layernorm", f"{ours}.mlp.norm")
         rows += linear(f"{theirs}.mlp.dense_h_to_4h", f"{mlp}.up")

@@ -20,9 +20,7 @@ def read_labels(plain: Mapping[str, Any]) -> tuple[str, ...]:
     try:
         found = {int(key): str(label) for key, label in named.items()}
     except ValueError as error:
-        raise RegardError(
-            f"id2label of a config.json has keys that are no numbers: {list(named)[:3]}"
-        ) from error
+        raise RegardError(f"id2label of a config.json has keys that are no numbers: {list(named)[:3]}") from error
     if sorted(found) != list(range(len(found))):
         raise RegardError(f"id2label of a config.json must have the keys 0 to {len(found) - 1}")
     return tuple(found[i] for i in range(len(found)))

@@ -31,9 +31,7 @@ def read(model_type: str, theirs: ForeignConfig, predicts: str) -> DecoderConfig
         head_dim = None
     rope = read_rope(theirs)
     if rope.pop("rotary_share") not in (None, 1, 1.0):
-        raise theirs.refuse(
-            "partial_rotary_factor", theirs.plain.get("partial_rotary_factor"), "all channels turned"
-        )
+        raise theirs.refuse("partial_rotary_factor", theirs.plain.get("partial_rotary_factor"), "all channels turned")
     attention_bias = model_type != "qwen2" and theirs.flag("attention_bias", False)
     window = read_window(model_type, theirs, depth)
     mlp_bias = model_type == "llama" and theirs.flag("mlp_bias", False)
@@ -125,10 +123,7 @@ def write(model_type: str, config: DecoderConfig) -> tuple[str, dict[str, Any]]:
 
 
 def names(config: DecoderConfig) -> Names:
-    rows: list[Row] = [
-        row("model.embed_tokens.weight", "embed.weight"),
-        *norm("model.norm", "stack.norm", shift=False),
-    ]
+    rows: list[Row] = [row("model.embed_tokens.weight", "embed.weight"), *norm("model.norm", "stack.norm", shift=False)]
     queries = config.offsets in ("qkv", "attention", "all")
     mixed, mlps = config.offsets in ("attention", "all"), config.offsets in ("mlp", "all")
     for i in range(config.depth):
@@ -162,9 +157,7 @@ CLASSES = {
 
 def _family(model_type: str) -> Family:
     reads: Callable[[ForeignConfig, str], DecoderConfig] = partial(read, model_type)
-    return Family(
-        model_type, "decoder", {CLASSES[model_type]: "tokens"}, reads, partial(write, model_type), names
-    )
+    return Family(model_type, "decoder", {CLASSES[model_type]: "tokens"}, reads, partial(write, model_type), names)
 
 
 LLAMA, MISTRAL, QWEN2, QWEN3 = (_family(model_type) for model_type in CLASSES)

@@ -128,9 +128,7 @@ def row(theirs: str, *ours: str, layout: Layout = SAME) -> Row:
     return Row(theirs, ours, layout)
 
 
-def linear(
-    theirs: str, *ours: str, bias: bool = True, weight: Layout = SAME, joined: Layout = SAME
-) -> list[Row]:
+def linear(theirs: str, *ours: str, bias: bool = True, weight: Layout = SAME, joined: Layout = SAME) -> list[Row]:
     """The weight and the bias of a linear map."""
     rows = [row(f"{theirs}.weight", *(f"{name}.weight" for name in ours), layout=weight)]
     if bias:
@@ -167,9 +165,7 @@ class Names:
     @property
     def theirs(self) -> set[str]:
         """All names of theirs that a model needs."""
-        return {each.theirs for each in self.rows} | {
-            name for names in self.stacks.values() for name in names
-        }
+        return {each.theirs for each in self.rows} | {name for names in self.stacks.values() for name in names}
 
     def read(self, theirs: Mapping[str, Tensor], where: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Our tensors by name, and what was left out."""
@@ -202,9 +198,7 @@ class Names:
         for name, parts in self.stacks.items():
             shapes = {tuple(found[part].shape) for part in parts}
             if len(shapes) > 1:
-                raise RegardError(
-                    f"{where}: {parts[0]} and those beside it differ in shape: {sorted(shapes)}"
-                )
+                raise RegardError(f"{where}: {parts[0]} and those beside it differ in shape: {sorted(shapes)}")
             ours[name] = torch.stack([found[part] for part in parts])
         return ours, tuple(sorted(allowed))
 
@@ -214,10 +208,7 @@ class Names:
         unknown = sorted(ours.keys() - known)
         if unknown:
             raise RegardError(f"the model cannot be exported: {_list('no name for', unknown)}")
-        found = {
-            each.theirs: each.layout.write([ours[name] for name in each.ours]).contiguous()
-            for each in self.rows
-        }
+        found = {each.theirs: each.layout.write([ours[name] for name in each.ours]).contiguous() for each in self.rows}
         for name, parts in self.stacks.items():
             found |= {part: each.contiguous() for part, each in zip(parts, ours[name], strict=True)}
         for name, shape in (self.zeros or {}).items():
@@ -232,9 +223,7 @@ class Names:
         body = [each.theirs for each in self.rows if each.theirs.startswith(self.prefix)]
         if not any(name.removeprefix(self.prefix) in found for name in body):
             return found
-        heads = {each.theirs for each in self.rows if not each.theirs.startswith(self.prefix)} | set(
-            self.copies
-        )
+        heads = {each.theirs for each in self.rows if not each.theirs.startswith(self.prefix)} | set(self.copies)
         return {name if name in heads else self.prefix + name: tensor for name, tensor in found.items()}
 
 

@@ -26,6 +26,4 @@ def read_pretrained(path: files.PathLike) -> Pretrained:
         return read_gguf(path)
     if not path.exists():
         raise RegardError(f"there is no {path}; give a Hugging Face directory or a GGUF file")
-    raise RegardError(
-        f"{path} is no Hugging Face directory (it has no config.json with a model_type) and no GGUF file"
-    )
+    raise RegardError(f"{path} is no Hugging Face directory (it has no config.json with a model_type) and no GGUF file")

@@ -17,9 +17,7 @@ KNOWN = {
 }
 
 
-def read_rope(
-    theirs: ForeignConfig, theta: str = "rope_theta", share: str = "partial_rotary_factor"
-) -> dict[str, Any]:
+def read_rope(theirs: ForeignConfig, theta: str = "rope_theta", share: str = "partial_rotary_factor") -> dict[str, Any]:
     """Our options for what a config.json says of its rotary positions; `rotary_share` is the share of channels
     that turn. theta, share: what the family called them before rope_parameters"""
     given: dict[str, Any] = {}
@@ -51,9 +49,7 @@ def read_rope(
         usual = 0.1 * math.log(factor) + 1
         amplitude = given.get("attention_factor")
         if amplitude is not None and not math.isclose(amplitude, usual, rel_tol=1e-6):
-            raise theirs.refuse(
-                "attention_factor", amplitude, f"that of yarn with factor {factor:g}: {usual:.6g}"
-            )
+            raise theirs.refuse("attention_factor", amplitude, f"that of yarn with factor {factor:g}: {usual:.6g}")
         rope |= {"low": float(given.get("beta_slow") or 1.0), "high": float(given.get("beta_fast") or 32.0)}
     return found | {"rope": RopeConfig(**rope)}
 

@@ -13,13 +13,7 @@ from regard.pretrained.foreign_config import ACTIVATIONS, ForeignConfig
 from regard.pretrained.labels import read_labels
 from regard.pretrained.names import Names, Row, Shaped, Split, linear, norm, row
 
-FEATURES_OF_STAGES = (
-    "out_features",
-    "out_indices",
-    "stage_names",
-    "apply_layernorm",
-    "reshape_hidden_states",
-)
+FEATURES_OF_STAGES = ("out_features", "out_indices", "stage_names", "apply_layernorm", "reshape_hidden_states")
 
 
 @dataclass(frozen=True)
@@ -131,11 +125,7 @@ def names(variant: Variant, config: ViTConfig) -> Names:
     rows: list[Row] = [
         row(f"{front}.cls_token", "pool.token", layout=Shaped((1, 1, config.dim), (config.dim,))),
         row(f"{front}.position_embeddings", "places", "position.table", layout=Split(config.placed)),
-        *linear(
-            f"{front}.patch_embeddings.projection",
-            "embed.linear",
-            weight=Shaped(patch, (config.dim, pixels)),
-        ),
+        *linear(f"{front}.patch_embeddings.projection", "embed.linear", weight=Shaped(patch, (config.dim, pixels))),
         *norm(f"{body}layernorm", "stack.norm"),
     ]
     if variant.registers is not None:
@@ -162,9 +152,7 @@ def names(variant: Variant, config: ViTConfig) -> Names:
 
 def _family(variant: Variant) -> Family:
     reads: Callable[[ForeignConfig, str], ViTConfig] = partial(read, variant)
-    return Family(
-        variant.model_type, "vit", variant.classes, reads, partial(write, variant), partial(names, variant)
-    )
+    return Family(variant.model_type, "vit", variant.classes, reads, partial(write, variant), partial(names, variant))
 
 
 VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS = (_family(variant) for variant in VARIANTS)

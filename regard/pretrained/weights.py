@@ -58,9 +58,7 @@ class Pretrained:
                 )
         for name, tensor in self.state.items():
             if not bool(tensor.isfinite().all()):
-                raise RegardError(
-                    f"the weights of {self.where} cannot be used: '{name}' holds NaN or infinity"
-                )
+                raise RegardError(f"the weights of {self.where} cannot be used: '{name}' holds NaN or infinity")
 
     def build(self) -> nn.Module:
         """The model, ready for use."""

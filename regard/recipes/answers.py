@@ -94,15 +94,9 @@ class _Answers:
         found: dict[Key, Any] = {("row", name): cell for name, cell in row.items()}
         found |= {("label", label): share for label, share in prediction.labels.items()}
         found |= {("value", name): number for name, number in prediction.values.items()}
-        found["input", ""], found["answer", ""], found["right", ""] = (
-            whole,
-            prediction.answer,
-            prediction.right,
-        )
+        found["input", ""], found["answer", ""], found["right", ""] = (whole, prediction.answer, prediction.right)
         found["part", ""], found["error", ""] = part, prediction.error
-        self.waiting.append(
-            {key: _writable(cell) if isinstance(cell, str) else cell for key, cell in found.items()}
-        )
+        self.waiting.append({key: _writable(cell) if isinstance(cell, str) else cell for key, cell in found.items()})
         if len(self.waiting) == AT_ONCE:
             self._pack()
 
@@ -116,13 +110,10 @@ class _Answers:
         """The parts of the table, all with the same columns."""
         self._pack()
         keys = self._heading()
-        kinds = {
-            key: _common([columns[key].type for _, columns in self.packed if key in columns]) for key in keys
-        }
+        kinds = {key: _common([columns[key].type for _, columns in self.packed if key in columns]) for key in keys}
         for size, columns in self.packed:
             found = [
-                _as_kind(columns[key], kinds[key]) if key in columns else pa.nulls(size, kinds[key])
-                for key in keys
+                _as_kind(columns[key], kinds[key]) if key in columns else pa.nulls(size, kinds[key]) for key in keys
             ]
             yield pa.table(found, names=list(keys.values()))
 
@@ -131,9 +122,7 @@ class _Answers:
         number if the input has columns of that name."""
         before, after = self._identity(), self._results()
         end = next(
-            each
-            for each in _endings()
-            if not self.columns.keys() & {name + each for name in (before | after).values()}
+            each for each in _endings() if not self.columns.keys() & {name + each for name in (before | after).values()}
         )
         ours = [{key: name + end for key, name in part.items()} for part in (before, after)]
         return {**ours[0], **{("row", name): name for name in self.columns}, **ours[1]}

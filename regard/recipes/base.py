@@ -30,14 +30,7 @@ from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.same_data import check_same_data
-from regard.recipes.settings import (
-    Settings,
-    check_choice,
-    kind_of,
-    path_of,
-    read_settings,
-    settings_of_kind,
-)
+from regard.recipes.settings import Settings, check_choice, kind_of, path_of, read_settings, settings_of_kind
 from regard.recipes.supervised import Supervised
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -76,18 +69,14 @@ class Recipe(ABC):
     data_derived: ClassVar[
         Mapping[str, str]
     ] = {}  # options that only the data decides -> the option to give instead, or ""
-    supervised: ClassVar[Supervised | None] = (
-        None  # what is learned from all data, if that is always the same
-    )
+    supervised: ClassVar[Supervised | None] = None  # what is learned from all data, if that is always the same
     # what a model learns (--task) -> the kinds of model that can, the default first; empty: the model says it
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # kind of model -> other kinds whose blocks it can start from (--from)
     bodies: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # fields of a model config that a run with --from does not take over
     not_inherited: ClassVar[frozenset[str]] = frozenset()
-    early_options: ClassVar[
-        tuple[str, ...]
-    ] = ()  # such as "data.size": read first, because defaults depend on them
+    early_options: ClassVar[tuple[str, ...]] = ()  # such as "data.size": read first, because defaults depend on them
     # settings of the data that predict and evaluate take for other data: names of columns, a table of nodes
     reading_options: ClassVar[tuple[str, ...]] = ()
     # inputs in memory, in words: "pillow's images or arrays of bytes"
@@ -117,9 +106,7 @@ class Recipe(ABC):
             )
         return kind
 
-    def data_section(
-        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Any | None:
+    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Any | None:
         """The data section of the settings for a path, the name of a built-in task, an object or None: what is read
         first, and once. None: the recipe reads later, and has `defaults` of its own.
 
@@ -134,9 +121,7 @@ class Recipe(ABC):
         read, as for the help"""
         raise NotImplementedError(f"{self.name} has a data section and needs defaults for it")
 
-    def adjust_defaults(
-        self, settings: Settings, examples: Examples | None, options: Mapping[str, Any]
-    ) -> Settings:
+    def adjust_defaults(self, settings: Settings, examples: Examples | None, options: Mapping[str, Any]) -> Settings:
         """The defaults where they depend on options beside those of the data, such as the layer of a network."""
         return settings
 
@@ -157,9 +142,7 @@ class Recipe(ABC):
             raise RegardError(f"{run.path} has nothing that {self.name} knows to use; train it again")
         return found
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
         """Good settings for this data (a path, None, or an object) and kind of model, before anything is read."""
         return self.choose_defaults(self.data_section(data, model, early), None, model)
 
@@ -255,12 +238,7 @@ class Recipe(ABC):
         return self._problem_of_run(run).predict(run, inputs)
 
     def embed(
-        self,
-        run: Run,
-        inputs: Sequence[str],
-        column: str | None,
-        tables: TableConfig,
-        note: Callable[[str], None],
+        self, run: Run, inputs: Sequence[str], column: str | None, tables: TableConfig, note: Callable[[str], None]
     ) -> tuple[list[str], Array]:
         """The name of each input, and a vector for each.   n d      column: of a table, where the inputs are; tables:
         how tables are read; note: is told how each was"""
@@ -289,18 +267,14 @@ class Recipe(ABC):
         check_same_data(run, job, "Give the data to evaluate on with --data")
         return evaluate_split(model, job.task, job.best_split, job.labels)
 
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         """Other data of the same kind, read as the run reads its own data: the task, the split, and the class
         labels."""
         return self._problem_of_run(run).read_other(run, data, context)
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         """Generated text, piece by piece. `note` gets what the user should know."""
-        raise RegardError(
-            f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
-        )
+        raise RegardError(f"{run.path} was trained on {self.name}, which generates nothing; use regard predict")
 
     def open_writer(self, run: Run, weights: str, note: Callable[[str], None]) -> Writer:
         """What writes texts as a run does: for many of them at once, and for a server. weights: as in
@@ -336,8 +310,7 @@ def _how_to_load(run: Run) -> str:
     if run.config.kind is not None:
         return f"regard.load({str(run.path)!r})"
     return (
-        f"build it, then load_weights(Run.open({str(run.path)!r}), module), from regard.runs.load and "
-        "regard.runs.run"
+        f"build it, then load_weights(Run.open({str(run.path)!r}), module), from regard.runs.load and regard.runs.run"
     )
 
 

@@ -113,9 +113,7 @@ class Encodings:
         about = caches.cached_json(cache, self._key(), find, "encoded")
         self.errors = dict(about["errors"])
         if self.errors and len(self.errors) == len(list(self.examples.readable())):
-            raise RegardError(
-                f"{self.examples.what} has nothing that can be read: {next(iter(self.errors.values()))}"
-            )
+            raise RegardError(f"{self.examples.what} has nothing that can be read: {next(iter(self.errors.values()))}")
 
     def _read_disk(self, cache: Path, note: Note) -> None:
         assert self.processor.stacked is not None
@@ -165,9 +163,7 @@ class Encodings:
                 stamps.append([os.path.abspath(path), found.st_size, found.st_mtime_ns])
             except OSError:
                 stamps.append([os.path.abspath(path), 0, 0])
-        files = hashlib.sha256(
-            json.dumps(stamps, allow_nan=False).encode("utf-8", "surrogatepass")
-        ).hexdigest()
+        files = hashlib.sha256(json.dumps(stamps, allow_nan=False).encode("utf-8", "surrogatepass")).hexdigest()
         fitted = {name: getattr(self.processor.fitted, name) for name in self.processor.encodes_by}
         return caches.key(kind=type(self.processor).__name__, files=files, fitted=fitted)
 

@@ -27,9 +27,7 @@ def singular(name: str) -> str:
     return name.removesuffix("es") if name.endswith(("shes", "sses")) else name.removesuffix("s")
 
 
-def format_splits(
-    train: int | None = None, validation: int | None = None, test: int | None = None
-) -> str | None:
+def format_splits(train: int | None = None, validation: int | None = None, test: int | None = None) -> str | None:
     """1,080 train / 120 validation; None without any."""
     splits = {"train": train, "validation": validation, "test": test}
     return " / ".join(f"{count:,} {name}" for name, count in splits.items() if count) or None

@@ -32,12 +32,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        found: dict[str, Any] = {
-            "split": self.split,
-            "count": self.count,
-            "unit": self.unit,
-            "measures": self.measures,
-        }
+        found: dict[str, Any] = {"split": self.split, "count": self.count, "unit": self.unit, "measures": self.measures}
         if self.labels is not None and self.confusion is not None:
             found |= {"labels": list(self.labels), "confusion": self.confusion.tolist()}
         return found | ({"notes": list(self.notes)} if self.notes else {})
@@ -64,9 +59,7 @@ def evaluate_finished(model: nn.Module, job: Job, split: Split) -> Evaluation:
 
 
 @torch.no_grad()
-def evaluate_split(
-    model: nn.Module, task: Task, split: Split, labels: Sequence[str] | None = None
-) -> Evaluation:
+def evaluate_split(model: nn.Module, task: Task, split: Split, labels: Sequence[str] | None = None) -> Evaluation:
     """Evaluate a model on a split, in one pass; for a classifier with the confusion matrix."""
     counted = _Counted(split.batches())
     confusion: Tensor | None = None

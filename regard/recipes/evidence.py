@@ -24,12 +24,7 @@ class Evidence:
     parts: tuple[tuple[str, float], ...]  # a token or element and its evidence, in the order of the input
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "of": self.of,
-            "bias": self.bias,
-            "parts": [list(each) for each in self.parts],
-            "total": self.total,
-        }
+        return {"of": self.of, "bias": self.bias, "parts": [list(each) for each in self.parts], "total": self.total}
 
     def format(self) -> str:
         """evidence for good: great +1.20, dull -0.80, 3 others +0.10, bias +0.02: logit 0.52"""

@@ -33,21 +33,15 @@ class Examples:
 
     what: str  # where they are from, for messages
     count: int
-    inputs: Callable[
-        [int], Mapping[str, Any]
-    ]  # the raw inputs of an example; raises a ValueError if unreadable
+    inputs: Callable[[int], Mapping[str, Any]]  # the raw inputs of an example; raises a ValueError if unreadable
     names: Callable[[int], str]
     source: str | None = None  # the table that they are from: answers need no column that names it
-    titles: Callable[[int], str] | None = (
-        None  # of an example beside others; None: its name, behind that of the source
-    )
+    titles: Callable[[int], str] | None = None  # of an example beside others; None: its name, behind that of the source
     files: Callable[[int], str] | None = None  # the file of an example, on which what is kept of it depends
 
     cells: Cells | None = None  # what is asked, as it was read; None: nobody knows
     target_names: tuple[str, ...] = ("target",)  # of the columns of cells
-    target: Target | None = (
-        None  # where the data itself says the classes and their order, or the scale of numbers
-    )
+    target: Target | None = None  # where the data itself says the classes and their order, or the scale of numbers
     starts: Array | None = None  # count + 1
     part: str = "part"  # what a part is called
     part_names: Callable[[int], str] | None = None  # of what is asked; None: point 1, point 2 …

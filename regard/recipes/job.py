@@ -77,9 +77,7 @@ class Job:
     # a summary of the data, a dataclass of the recipe; `corpus` in config.json. None: see `processor`
     info: Any = None
     processor: Any = None  # what reads the data, a Processor: the section of this name in config.json
-    counts: Mapping[str, int] = field(
-        default_factory=dict
-    )  # examples of each split, and what else was counted
+    counts: Mapping[str, int] = field(default_factory=dict)  # examples of each split, and what else was counted
     source_name: str | None = None  # where the data is from, as a person calls it
     unit: str = "tokens"  # the unit of the speed that training prints
     examples: str = "examples"  # the unit of the examples in an evaluation
@@ -122,9 +120,7 @@ class Job:
     def validation_split(self) -> Split:
         """The split by which the weights are chosen."""
         return self._numbered(
-            Split(
-                name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
-            )
+            Split(name="validation", count=self.validation, unit=self.examples, batches=self.source.validation)
         )
 
     @property

@@ -45,9 +45,7 @@ def choose_examples(model: nn.Module, job: Job, split: Split) -> dict[str, Any] 
         words = NUMBERS
     else:
         return None
-    items = [
-        _as_json(split.show(place), _answer(job, found, place, good)) for place, good in _marked(best, worst)
-    ]
+    items = [_as_json(split.show(place), _answer(job, found, place, good)) for place, good in _marked(best, worst)]
     if split.count is not None and split.count > len(found):
         chosen = f"{words[0]} {words[1].format(len(found))}"
     else:

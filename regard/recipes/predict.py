@@ -55,9 +55,7 @@ def predict_examples(
     encode = partial(_try_encode, processor, examples)
     with ThreadPoolExecutor(cores()) as pool, prepacked(model):
         # decoding files is work that threads share; numbers of a table are encoded sooner than handed to a thread
-        encode_all: Callable[..., Iterable[Encoded | Exception]] = (
-            map if processor.stacked is None else pool.map
-        )
+        encode_all: Callable[..., Iterable[Encoded | Exception]] = map if processor.stacked is None else pool.map
         for first in range(0, len(examples), IN_ORDER):
             rows = range(first, min(first + IN_ORDER, len(examples)))
             found: dict[int, Prediction] = {}
@@ -124,11 +122,7 @@ def answer(
         found = problem.decode(processor, examples.title(row), out, examples.target_of(row))
         evidence = processor.explain(model, encoded)
         return replace(
-            found,
-            row=examples.row_of(row),
-            source=examples.source,
-            evidence=evidence,
-            notes=encoded.get("notes", ()),
+            found, row=examples.row_of(row), source=examples.source, evidence=evidence, notes=encoded.get("notes", ())
         )
     first = examples.parts(row).start
     kept = encoded.get("kept")

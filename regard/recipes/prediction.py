@@ -44,8 +44,7 @@ class Prediction:
         """Probabilities of classes as a prediction.   classes"""
         if len(shares) != len(labels):
             raise RegardError(
-                f"the model knows {len(shares):,} classes, and {len(labels):,} have a name in config.json "
-                "of the run"
+                f"the model knows {len(shares):,} classes, and {len(labels):,} have a name in config.json of the run"
             )
         order = shares.argsort(descending=True).tolist()
         found = {labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)}
@@ -96,9 +95,7 @@ class Prediction:
             return self.error
         shares = [f"{label} {say_percent(share)}" for label, share in list(self.labels.items())[:SHOWN]]
         numbers = [f"{name} {say_number(value, DIGITS)}" for name, value in self.values.items()]
-        line = "   ".join(
-            part for part in ("  ".join([*shares, *numbers]), self._judge(), self._name()) if part
-        )
+        line = "   ".join(part for part in ("  ".join([*shares, *numbers]), self._judge(), self._name()) if part)
         reasons = [] if self.evidence is None else [f"  {self.evidence.format()}"]
         return "\n".join([line, *reasons, *(f"  {part.format()}" for part in self.each)])
 
@@ -117,16 +114,12 @@ class Prediction:
             return ""
         if self.right is None:
             return (
-                f"target {say_number(self.truth, DIGITS)}"
-                if isinstance(self.truth, float)
-                else f"target {self.truth}"
+                f"target {say_number(self.truth, DIGITS)}" if isinstance(self.truth, float) else f"target {self.truth}"
             )
         return "right" if self.right else f"wrong (it is {self.truth})"
 
 
-def predict_each(
-    inputs: Iterable[str], predict: Callable[[str], Iterable[Prediction]]
-) -> Iterator[Prediction]:
+def predict_each(inputs: Iterable[str], predict: Callable[[str], Iterable[Prediction]]) -> Iterator[Prediction]:
     """Predictions for each input. An input that cannot be read gets an error, and the others their
     predictions."""
     for each in inputs:

@@ -73,9 +73,7 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     encodings.processor = processor
 
     batch, train_seed = settings.train.batch, settings.train.seed
-    dataset = Dataset(
-        examples, processor, codes, splits, encodings, batch, train_seed, by, processor.most(examples)
-    )
+    dataset = Dataset(examples, processor, codes, splits, encodings, batch, train_seed, by, processor.most(examples))
     sizes = {name: len(dataset.order(name)) for name in ("train", "validation", "test")}
     if examples.more is not None:
         del sizes["train"]
@@ -120,12 +118,7 @@ def show_unit(dataset: Dataset, unit: int) -> ShownExample:
 
 
 def _check_left(
-    examples: Examples,
-    target: Target,
-    codes: Array,
-    before: Array,
-    after: Array,
-    wrong: Mapping[int, str],
+    examples: Examples, target: Target, codes: Array, before: Array, after: Array, wrong: Mapping[int, str]
 ) -> None:
     """Raise if of a class nothing can be read that was to be learned from. before, after: splits"""
     strata = target.strata(codes)
@@ -194,14 +187,10 @@ def _note_alone(codes: Array, classes: Sequence[str], unit: str) -> tuple[str, .
     return (f"there is one {unit} of {said}, to learn from: nothing tells how well it is recognised",)
 
 
-def _complete_splits(
-    examples: Examples, config: SplitConfig, strata: Array | None, known: Array, seed: int
-) -> Array:
+def _complete_splits(examples: Examples, config: SplitConfig, strata: Array | None, known: Array, seed: int) -> Array:
     """The splits that the data says; without a validation split, a share of the rest validates."""
     if config.folds is not None:
-        raise RegardError(
-            f"{examples.what} has its own splits, so it cannot be cut into folds; leave --data.folds out"
-        )
+        raise RegardError(f"{examples.what} has its own splits, so it cannot be cut into folds; leave --data.folds out")
     if config.test:
         raise RegardError(
             f"{examples.what} has its own splits, so no share can be cut for testing; leave --data.test out"

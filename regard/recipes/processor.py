@@ -41,9 +41,7 @@ class Processor(ABC, Generic[C, F]):
     """One class for each kind of data. `config` is what was asked for, `fitted` what the train split said, `target`
     what is predicted; the last two are stored in config.json. A kind overrides what it needs."""
 
-    Fitted: ClassVar[
-        type
-    ]  # the class of `fitted`; fields with metadata {"file": name} are files beside the weights
+    Fitted: ClassVar[type]  # the class of `fitted`; fields with metadata {"file": name} are files beside the weights
     # a field of one fixed shape, and its dtype: all examples are one array, and a batch is an index into it
     stacked: ClassVar[tuple[str, str] | None] = None
     # fields of `fitted` that `encode` reads: what is kept encoded on disk depends on them
@@ -141,9 +139,7 @@ class Processor(ABC, Generic[C, F]):
         """Those of like length come together in a batch. None: lengths do not matter."""
         return None
 
-    def sample(
-        self, encoded: Encoded, random: np.random.Generator | None, parts: Array | None = None
-    ) -> Encoded:
+    def sample(self, encoded: Encoded, random: np.random.Generator | None, parts: Array | None = None) -> Encoded:
         """What of an example goes into this batch: some of its points, the neighbours of some nodes. If only some parts
         do, "kept" says which. random: None where it is judged or used, which gives always the same
         """
@@ -190,8 +186,7 @@ class Processor(ABC, Generic[C, F]):
             more = " …" * (len(examples) > 3)
             unit = self.config.unit
             raise RegardError(
-                f"there is no file and no {singular(unit)} {name!r} in {examples.what}; {unit} are called "
-                f"{some}{more}"
+                f"there is no file and no {singular(unit)} {name!r} in {examples.what}; {unit} are called {some}{more}"
             )
         return found
 

@@ -70,9 +70,7 @@ class ImageProcessor(ABC):
 
     pixels: str  # the input that holds it
     patch: tuple[int, int] | None = None  # sides of a patch; None: the model has none
-    stages: tuple[
-        WindowStage, ...
-    ] = ()  # of a model that attends within windows; sides are halved between stages
+    stages: tuple[WindowStage, ...] = ()  # of a model that attends within windows; sides are halved between stages
     merges: bool = False  # are patches merged from stage to stage?
     classifies: bool = False
 

@@ -28,16 +28,13 @@ def check_same_data(run: Run, job: Job, advice: str = "") -> None:
     keys = [key for key in dict.fromkeys((*then, *now)) if key not in MAY_DIFFER]
     other = [key for key in keys if then.get(key) != now.get(key)]
     if other:
-        told = [
-            f"{key} was {_shown(then.get(key))} and is now {_shown(now.get(key))}" for key in other[:NAMED]
-        ]
+        told = [f"{key} was {_shown(then.get(key))} and is now {_shown(now.get(key))}" for key in other[:NAMED]]
         if len(other) > NAMED:
             more = f"; and {len(other) - NAMED} more"
         else:
             more = ""
         raise RegardError(
-            f"{run.path} was started with other data: {'; '.join(told)}{more}. "
-            f"{advice or GO_ON.format(run.quoted)}"
+            f"{run.path} was started with other data: {'; '.join(told)}{more}. {advice or GO_ON.format(run.quoted)}"
         )
 
 

@@ -74,9 +74,7 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     for key in options:
         section, dot, _ = key.partition(".")
         if not dot or section not in SECTIONS:
-            raise RegardError(
-                f"options are named section.name with a section among {', '.join(SECTIONS)}, got '{key}'"
-            )
+            raise RegardError(f"options are named section.name with a section among {', '.join(SECTIONS)}, got '{key}'")
     return configs.override(with_optimiser(settings, options.get("train.optimiser")), options)
 
 
@@ -127,9 +125,7 @@ def with_budget(settings: Settings, options: Collection[str]) -> Settings:
 def check_choice(what: str, name: str, known: tuple[str, ...]) -> None:
     """Raise a ValueError with the nearest known name unless this is one."""
     if name not in known:
-        raise RegardError(
-            f"there is no {what} called '{name}'; {did_you_mean(name, known)}known: {', '.join(known)}"
-        )
+        raise RegardError(f"there is no {what} called '{name}'; {did_you_mean(name, known)}known: {', '.join(known)}")
 
 
 def path_of(data: Any, recipe: str) -> str | None:
@@ -138,6 +134,4 @@ def path_of(data: Any, recipe: str) -> str | None:
         if data is None:
             return None
         return os.fspath(data)
-    raise RegardError(
-        f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path"
-    )
+    raise RegardError(f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path")

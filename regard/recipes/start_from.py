@@ -87,9 +87,7 @@ def copy_weights(model: nn.Module, start: Run, kind: str | None = None) -> None:
     lent = None if kind is None else _lent_body(start, kind)
     theirs = load_model(start).state_dict() if lent is None else lent.weights()
     mine = model.state_dict()
-    fitting = {
-        name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape
-    }
+    fitting = {name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape}
     missing = [name for name in mine if name not in fitting and not _may_be_new(name)]
     if missing:
         first, more = missing[0], len(missing) - 1
@@ -99,8 +97,7 @@ def copy_weights(model: nn.Module, start: Run, kind: str | None = None) -> None:
             there = "missing"
         also = f", and {more} more" if more else ""
         raise RegardError(
-            f"cannot start from {start.path}: {first} is {there} there and "
-            f"{tuple(mine[first].shape)} here{also}"
+            f"cannot start from {start.path}: {first} is {there} there and {tuple(mine[first].shape)} here{also}"
         )
     model.load_state_dict(fitting, strict=False)
 

@@ -85,9 +85,7 @@ class Supervised:
         """The task. codes: the targets of the train split"""
         config, target = processor.config, processor.target
         if config.balanced and target.labels is None:
-            raise RegardError(
-                "data.balanced gives weights to classes, but here numbers are predicted; leave it out"
-            )
+            raise RegardError("data.balanced gives weights to classes, but here numbers are predicted; leave it out")
         weights = target.weights(codes) if config.balanced and len(codes) else None
         return SupervisedTask(processor, config.smoothing, weights)
 
@@ -131,9 +129,7 @@ class Supervised:
         """The output for one example as a prediction."""
         return processor.target.decode(name, out, cell)
 
-    def read_other(
-        self, run: Run, data: Any, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def read_other(self, run: Run, data: Any, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         """Other data with targets: the task, its examples as one split, and the classes."""
         return read_other(self, run, data, context)
 

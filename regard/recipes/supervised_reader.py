@@ -97,9 +97,7 @@ class SupervisedReader(Reader):
             truth = target.say_truth(example.target)
         return self._introduced(example, self.processor.introduce(examples, i), truth)
 
-    def _introduced(
-        self, example: Example, name: str, truth: str | None, file: str | None = None
-    ) -> ModelInput:
+    def _introduced(self, example: Example, name: str, truth: str | None, file: str | None = None) -> ModelInput:
         """With a sentence: Set 17 of baskets.csv: prediction total 35.2; target total 34.9."""
         target = self.processor.target
         found = self._meaning(self._input_of(example, file))

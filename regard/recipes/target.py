@@ -82,9 +82,7 @@ class Target:
             raise RegardError(f"{what} has only the class '{classes[0]}'; a classifier needs at least two")
         return cls(classes=classes, each=each)
 
-    def check_numbers(
-        self, cells: Cells, what: str, advice: str, place: Callable[[int], str] | None = None
-    ) -> None:
+    def check_numbers(self, cells: Cells, what: str, advice: str, place: Callable[[int], str] | None = None) -> None:
         """Raise for the first cell that is known and no finite number."""
         for row, cell in enumerate(plain_cells(cells)):
             if not is_missing(cell) and number_of(cell) is None:
@@ -270,9 +268,7 @@ class Target:
         if self.numbers:
             numbers = zip(self.numbers, out.double().reshape(-1).tolist(), strict=True)
             values = {each.name: each.restore(number) for each, number in numbers}
-            return Prediction(
-                input=name, values=values, truth=number_of(truth) if len(self.numbers) == 1 else None
-            )
+            return Prediction(input=name, values=values, truth=number_of(truth) if len(self.numbers) == 1 else None)
         if self.several:
             shares = out.double().sigmoid()
             order = shares.argsort(descending=True).tolist()

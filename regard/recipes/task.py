@@ -48,9 +48,7 @@ class SupervisedTask:
         confusion = torch.zeros(classes, classes, dtype=torch.long)
         return self._measure(model, batches, confusion), confusion
 
-    def _measure(
-        self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None
-    ) -> dict[str, float]:
+    def _measure(self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None) -> dict[str, float]:
         sums = Sums()
         for _, batch in number_batches(batches):
             out, target = self._judge(model, batch)

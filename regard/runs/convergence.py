@@ -78,9 +78,7 @@ def _overfitted(events: Events, evaluations: Sequence[Evaluation], keep: str | N
     best = best_evaluation(evaluations, keep)
     assert best is not None
     last = evaluations[-max(FEW, len(evaluations) // 4) :]
-    clearly = max(
-        CLEARLY_WORSE * abs(best["loss"]), BEYOND_NOISE * _noise([each["loss"] for each in evaluations])
-    )
+    clearly = max(CLEARLY_WORSE * abs(best["loss"]), BEYOND_NOISE * _noise([each["loss"] for each in evaluations]))
     if min(each["loss"] for each in last) - best["loss"] < clearly:
         return False
     if "accuracy" in best and max(each.get("accuracy", 0.0) for each in last) >= best["accuracy"]:

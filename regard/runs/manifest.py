@@ -121,9 +121,7 @@ class Manifest:
         if not known:
             return RegardError(f"{path} is not in {FILE}, so it was not written by regard; {self._advice()}")
         expected = " or ".join(map(str, known))
-        return RegardError(
-            f"{path} was damaged or changed: it has {found}, expected {expected}; {self._advice()}"
-        )
+        return RegardError(f"{path} was damaged or changed: it has {found}, expected {expected}; {self._advice()}")
 
     def _advice(self) -> str:
         see = shell_command(f"regard verify {shlex.quote(str(self.folder))}")

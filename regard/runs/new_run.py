@@ -78,9 +78,7 @@ def check_free(path: files.PathLike) -> None:
         )
     above = next(each for each in (path, *path.parents) if each.exists())
     if not above.is_dir():
-        raise NotADirectoryError(
-            f"cannot make the folder {path}: {above} is a file; choose another with --out"
-        )
+        raise NotADirectoryError(f"cannot make the folder {path}: {above} is a file; choose another with --out")
     if not os.access(above, os.W_OK | os.X_OK):
         raise PermissionError(
             f"cannot make the folder {path}: {above} may not be written to; choose another with --out"

@@ -55,9 +55,7 @@ class Run:
         self.path, self.config = Path(path), config
         self.manifest = Manifest(self.path)
         self.asked: frozenset[str] = frozenset()  # settings of the data that are not its own, see `reading`
-        self.source: Path | None = (
-            None  # weights of others that a command was pointed at, and that this run is made of
-        )
+        self.source: Path | None = None  # weights of others that a command was pointed at, and that this run is made of
 
     def __repr__(self) -> str:
         """<Run runs/text: text, decoder>"""
@@ -152,11 +150,7 @@ class Run:
         found: dict[str, str] = {}
         for name in names:
             path = section.get(name)
-            if (
-                isinstance(path, str)
-                and isinstance(began, str)
-                and not os.path.exists(os.path.expanduser(path))
-            ):
+            if isinstance(path, str) and isinstance(began, str) and not os.path.exists(os.path.expanduser(path)):
                 there = os.path.join(began, path)
                 found |= {name: there} if os.path.exists(there) else {}
         return found
@@ -167,17 +161,14 @@ class Run:
         self.write("config.json", config.to_json())
         self.config = config
 
-    def agree(
-        self, name: Literal["model", "data", "train", "corpus"], config: Any, but: Iterable[str] = ()
-    ) -> None:
+    def agree(self, name: Literal["model", "data", "train", "corpus"], config: Any, but: Iterable[str] = ()) -> None:
         """Raise if a section differs from that at the start of the run. but: keys that may differ"""
         changed = configs.differences(self.section(type(config), name), config)
         changed = [each for each in changed if each[0] not in set(but)]
         if changed:
             said = "; ".join(f"{name}.{key} was {then!r} and is now {now!r}" for key, then, now in changed)
             raise RegardError(
-                f"{self.path} was started with other options: {said}. Resume with the same, or start a new "
-                "run"
+                f"{self.path} was started with other options: {said}. Resume with the same, or start a new run"
             )
 
     # ── files

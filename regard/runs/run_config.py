@@ -59,9 +59,7 @@ def read_run_config(found: Any, where: str) -> RunConfig:
         raise RegardError(f"{where} is not a run of regard: its config.json is from another program")
     if found.get("format") != FORMAT:
         made = f"regard {found['regard']}, format {found.get('format', 'of before formats were counted')}"
-        raise RegardError(
-            f"{where} was made by {made}, and this version reads format {FORMAT}; train it again"
-        )
+        raise RegardError(f"{where} was made by {made}, and this version reads format {FORMAT}; train it again")
     names = {key: name for name, key in KEYS.items()}
     try:
         return from_dict(RunConfig, {names.get(key, key): value for key, value in found.items()})

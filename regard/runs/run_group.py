@@ -42,9 +42,7 @@ class Repeats:
     # ── making and finding
 
     @classmethod
-    def create(
-        cls, path: files.PathLike, over: Over, names: Sequence[str], facts: Mapping[str, Any]
-    ) -> Repeats:
+    def create(cls, path: files.PathLike, over: Over, names: Sequence[str], facts: Mapping[str, Any]) -> Repeats:
         """Runs of these names, none of them trained yet. facts: what a resumed training must know"""
         about = {"regard": version(), "format": FORMAT, "over": over, "names": list(names), "runs": {}}
         made = cls(path, {**about, **facts})

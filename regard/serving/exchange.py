@@ -172,12 +172,7 @@ class Replies:
             if self.asked.chat:
                 said = {"message": {"role": "assistant", "content": text, "refusal": None}}
             choices.append(
-                {
-                    "index": index,
-                    **said,
-                    "logprobs": self._logprobs(index, tokens),
-                    "finish_reason": parts[-1].finish,
-                }
+                {"index": index, **said, "logprobs": self._logprobs(index, tokens), "finish_reason": parts[-1].finish}
             )
         return {**self.head, "choices": choices, "usage": self.usage(requests)}
 
@@ -217,9 +212,7 @@ class Replies:
             "prompt_tokens": read,
             "completion_tokens": written,
             "total_tokens": read + written,
-            "prompt_tokens_details": {
-                "cached_tokens": sum(request.reused for request in requests[:: self.asked.n])
-            },
+            "prompt_tokens_details": {"cached_tokens": sum(request.reused for request in requests[:: self.asked.n])},
         }
 
     def _event(self, choices: list[dict[str, Any]]) -> bytes:

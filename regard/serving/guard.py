@@ -61,9 +61,7 @@ def say_plainly(status: int, why: str) -> Any:
     return {"error": " ".join(why.split()) or "this cannot be read"}
 
 
-def make_app(
-    routes: Sequence[Route], policy: str, find_refusal: FindRefusal, say: Say = say_plainly
-) -> ASGIApp:
+def make_app(routes: Sequence[Route], policy: str, find_refusal: FindRefusal, say: Say = say_plainly) -> ASGIApp:
     """The routes behind the guard.
 
     policy        of the content; that no page may frame this one can be said in a header only

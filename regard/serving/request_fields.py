@@ -235,9 +235,7 @@ def _read_fields(cls: type[R], body: Any, name: str) -> R:
         elif field not in NEUTRAL:
             near = did_you_mean(field[:LONGEST_NAME], known)
             raise RegardError(f"is unknown; {near}known: {', '.join(known)}", option=field[:LONGEST_NAME])
-        elif not any(
-            value == each and (value is each or not isinstance(value, bool)) for each in NEUTRAL[field]
-        ):
+        elif not any(value == each and (value is each or not isinstance(value, bool)) for each in NEUTRAL[field]):
             raise ApiError("is not supported; leave it out", option=field, code="unsupported_parameter")
     model = body.get("model")
     if model not in (None, name):

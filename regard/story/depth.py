@@ -53,10 +53,7 @@ def build_layers(depth: int = DEPTH, seed: int = 0) -> list[nn.Sequential]:
     pixels = SIDE * SIDE
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return [
-            nn.Sequential(nn.Linear(pixels, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, pixels))
-            for _ in range(depth)
-        ]
+        return [nn.Sequential(nn.Linear(pixels, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, pixels)) for _ in range(depth)]
 
 
 def follow(way: Way, layers: list[nn.Sequential], start: Tensor, seed: int = 0) -> Trace:

@@ -35,10 +35,7 @@ GUESTS = (
 )
 SIXTH = Guest("physicist with a violin", (0.71, 0.71), ("glasses", "headphones"))
 EVERYBODY = (*GUESTS, SIXTH)
-QUERIES = (
-    Query("Who helps with my exam?", (0.0, 1.0)),
-    Query("I want to have fun", (1.0, 0.0)),
-)
+QUERIES = (Query("Who helps with my exam?", (0.0, 1.0)), Query("I want to have fun", (1.0, 0.0)))
 
 
 def tokens(guests: tuple[Guest, ...] = GUESTS) -> Tensor:

@@ -70,9 +70,7 @@ def _glasses(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _hair(x: Tensor, y: Tensor) -> Tensor:
-    tufts = [
-        _circle(x, y, cx, cy, 0.2) for cx, cy in ((-0.58, -0.3), (-0.36, -0.6), (0.36, -0.6), (0.58, -0.3))
-    ]
+    tufts = [_circle(x, y, cx, cy, 0.2) for cx, cy in ((-0.58, -0.3), (-0.36, -0.6), (0.36, -0.6), (0.58, -0.3))]
     tufts.append(_circle(x, y, 0.0, -0.70, 0.18))
     return torch.maximum(torch.stack(tufts).amin(0), 0.50 - _circle(x, y, 0, 0.05, 0.0, 1.12))
 
@@ -90,12 +88,7 @@ WORN: dict[str, Shape] = {
 
 
 def draw(
-    wears: Iterable[str],
-    smile: float = 0.5,
-    turn: float = 0.0,
-    *,
-    side: int = SIDE,
-    dtype: torch.dtype = torch.float64,
+    wears: Iterable[str], smile: float = 0.5, turn: float = 0.0, *, side: int = SIDE, dtype: torch.dtype = torch.float64
 ) -> Tensor:
     """A face with what it wears. smile: −1 to 1; turn: −1, to the left, to 1.   side side"""
     along = (torch.arange(side, dtype=torch.float64) + 0.5) / side * 2.5 - 1.25

@@ -36,8 +36,7 @@ class Action:
     def along(self) -> tuple[int, ...]:
         """The axes of a tensor along which values move; () where none do."""
         raise RegardError(
-            f"{self}, values do not move along axes, so there is no linear map to speak of; use another "
-            "action"
+            f"{self}, values do not move along axes, so there is no linear map to speak of; use another action"
         )
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
@@ -72,9 +71,7 @@ class OnAxis(Action):
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Permutation):
             if x.shape[self.axis] != len(element.order):
-                raise RegardError(
-                    f"a permutation of {len(element.order)} acts on no axis of {x.shape[self.axis]}"
-                )
+                raise RegardError(f"a permutation of {len(element.order)} acts on no axis of {x.shape[self.axis]}")
             return x.index_select(self.axis, torch.tensor(element.order, device=x.device))
         if isinstance(element, Shift):
             return x.roll(element.by[0], self.axis)
@@ -105,9 +102,7 @@ class OnGrid(Action):
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Shift):
             if any(by % self.stride for by in element.by):
-                raise RegardError(
-                    f"{element} is no whole number of steps on a grid {self.stride} times coarser"
-                )
+                raise RegardError(f"{element} is no whole number of steps on a grid {self.stride} times coarser")
             return x.roll([by // self.stride for by in element.by], self.axes)
         if isinstance(element, Turn) and element.quarters is not None:
             return x.rot90(element.quarters, self.axes)
@@ -168,9 +163,7 @@ class OnVectors(Action):
         if isinstance(element, Turn):
             matrix = torch.tensor(element.matrix, dtype=x.dtype, device=x.device)
             if x.shape[self.axis] != len(matrix):
-                raise RegardError(
-                    f"a turn of {len(matrix)} dimensions acts on no vectors of {x.shape[self.axis]}"
-                )
+                raise RegardError(f"a turn of {len(matrix)} dimensions acts on no vectors of {x.shape[self.axis]}")
             return torch.movedim(torch.movedim(x, self.axis, -1) @ matrix.T, -1, self.axis)
         if isinstance(element, Mirror):
             signs = torch.ones(x.shape[self.axis], dtype=x.dtype, device=x.device)

@@ -108,9 +108,7 @@ class Indexed(Alignment):
     tokens: Match | None = None
     rows: Match | None = None
     renamed: Tensor | None = None  # for graphs: what each number of a node became
-    future: bool = (
-        False  # tokens that are not matched may change, and so may all that does not follow the tokens
-    )
+    future: bool = False  # tokens that are not matched may change, and so may all that does not follow the tokens
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
         if first.dim() != second.dim():
@@ -135,9 +133,7 @@ class Indexed(Alignment):
             and int(first.min()) >= 0
             and int(first.max()) < len(self.renamed)
         ):
-            found.append(
-                Pair(self.renamed.to(first.device)[first.long()].to(first.dtype), second, sure=False)
-            )
+            found.append(Pair(self.renamed.to(first.device)[first.long()].to(first.dtype), second, sure=False))
         moved = [
             Pair(self.view(first, plan, 0), self.view(second, plan, 1), sure=False)
             for plan, _ in self.plans(first, second)
@@ -156,9 +152,7 @@ class Indexed(Alignment):
                     for match, size in zip(plan, second.shape, strict=True)
                 ]
                 out = second.clone()
-                out[torch.meshgrid(*(slot.to(out.device) for slot in slots), indexing="ij")] = self.view(
-                    first, plan, 0
-                )
+                out[torch.meshgrid(*(slot.to(out.device) for slot in slots), indexing="ij")] = self.view(first, plan, 0)
                 return out
         return None
 
@@ -195,9 +189,7 @@ class Indexed(Alignment):
         found: list[list[Match | None]] = []
         for k, (one, two) in enumerate(sizes):
             rest_is_clear = all(
-                m is not None or a == b
-                for j, (m, (a, b)) in enumerate(zip(plan, sizes, strict=True))
-                if j != k
+                m is not None or a == b for j, (m, (a, b)) in enumerate(zip(plan, sizes, strict=True)) if j != k
             )
             if plan[k] is None and rest_is_clear:
                 found += [[*plan[:k], match, *plan[k + 1 :]] for match in self.folded_matches(one, two)]
@@ -241,9 +233,7 @@ def _folded(m: Match, one: int, two: int) -> list[Match]:
     if r < 1:
         return []
     inner = torch.arange(r)
-    outside = Match(
-        one, (m.here[:, None] * r + inner).flatten(), two, (m.there[:, None] * r + inner).flatten()
-    )
+    outside = Match(one, (m.here[:, None] * r + inner).flatten(), two, (m.there[:, None] * r + inner).flatten())
     inside = Match(
         one, (m.here + inner[:, None] * m.size).flatten(), two, (m.there + inner[:, None] * m.other).flatten()
     )

@@ -119,14 +119,7 @@ class Cache(Law):
                 continue
             inputs = subject.sized(subject.inputs, n)
             middle = n // 2
-            splits = [
-                [n - 1, 1],
-                [1, 1],
-                [middle, n - middle],
-                [1] * n,
-                [middle, 1, n - middle - 1],
-                [2, 1, 1],
-            ]
+            splits = [[n - 1, 1], [1, 1], [middle, n - middle], [1] * n, [middle, 1, n - middle - 1], [2, 1, 1]]
             if n != short:
                 splits = [[n - 1, 1], [middle, n - middle]]
                 if subject.work(n) < CACHE_WORK:
@@ -150,9 +143,7 @@ def _trial(subject: Subject, inputs: Inputs, pieces: list[int]) -> Trial:
     else:
         sizes = "steps of " + ", ".join(map(str, pieces))
     align = Indexed(tokens=Match(n, part, pieces[-1], last))
-    return Trial(
-        f"{sizes}, seen at the last", inputs, run, align, along_tokens(subject, part, last), earlier=earlier
-    )
+    return Trial(f"{sizes}, seen at the last", inputs, run, align, along_tokens(subject, part, last), earlier=earlier)
 
 
 def _worst_step(subject: Subject, inputs: Inputs, pieces: list[int]) -> int:
@@ -174,9 +165,7 @@ def _main(subject: Subject, found: Any) -> Tensor:
     return subject.read_step(found).main
 
 
-def _steps(
-    subject: Subject, inputs: Inputs, pieces: list[int]
-) -> tuple[tuple[Earlier, ...], Callable[[Any], Any]]:
+def _steps(subject: Subject, inputs: Inputs, pieces: list[int]) -> tuple[tuple[Earlier, ...], Callable[[Any], Any]]:
     """What comes before the last piece, and the last piece itself."""
     stream, step = subject.stream, subject.roles.step
     assert step is not None
@@ -187,10 +176,7 @@ def _steps(
         return lambda state: step(subject.model, piece, state)[which]
 
     earlier = tuple(
-        Earlier(
-            taking(k, 1),
-            Indexed(tokens=Match(n, torch.arange(cuts[k], cuts[k + 1]), size, torch.arange(size))),
-        )
+        Earlier(taking(k, 1), Indexed(tokens=Match(n, torch.arange(cuts[k], cuts[k + 1]), size, torch.arange(size))))
         for k, size in enumerate(pieces[:-1])
     )
     return earlier, taking(len(pieces) - 1, 0)

@@ -72,9 +72,7 @@ def check(
     module = model if isinstance(model, nn.Module) else Called(model)
     for weight, parameter in module.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise RegardError(
-                f"the weight {weight!r} has no size yet; run the model once on its inputs, then check it"
-            )
+            raise RegardError(f"the weight {weight!r} has no size yet; run the model once on its inputs, then check it")
     given = inputs_by_name(module, inputs)
     said = roles if roles is not None else guess(module, given)
     whole = takes_one_dict(module, given)
@@ -112,9 +110,7 @@ class Called(nn.Module):
 class Checking:
     """One check of one model."""
 
-    def __init__(
-        self, subject: Subject, symmetry: Any, seed: int, trials: int, guessed: bool = False
-    ) -> None:
+    def __init__(self, subject: Subject, symmetry: Any, seed: int, trials: int, guessed: bool = False) -> None:
         self.subject, self.seed, self.trials, self.guessed = _unpadded(subject), seed, trials, guessed
         self.group = symmetry if isinstance(symmetry, Group) else None
         explicit: list[Symmetry] = []
@@ -142,9 +138,7 @@ class Checking:
                     found.append(self.untold(law, declared, shaky))
         found = [replace(each, named=self.named) for each in found]
         known = {each.law for each in found if each.measured != "unknown"}
-        again = [
-            (law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known
-        ]
+        again = [(law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known]
         if again and not empty:
             with eval_state(self.subject.model, seed=self.seed, training=True):
                 found += self.in_training(again)
@@ -157,10 +151,7 @@ class Checking:
             return ()
         axes = "tokens, rows, features" if stream.axis == 0 else "rows, channels, steps"
         shape = tuple(self.subject.inputs[stream.tokens].shape)
-        return (
-            f"{stream.tokens} {shape} is read as {axes}; if its rows come first and then its tokens, give "
-            "roles=",
-        )
+        return (f"{stream.tokens} {shape} is read as {axes}; if its rows come first and then its tokens, give roles=",)
 
     def begin(self, state: Snapshot) -> None:
         """The first runs: does it take these inputs, so many tokens, and what is each of them?"""
@@ -182,9 +173,7 @@ class Checking:
     def lengthened(self, subject: Subject, n: int) -> Subject:
         """The same with n tokens in every stream."""
         if not subject.roles.streams:
-            raise RegardError(
-                f"length={n} is a number of tokens, and none of the inputs is known to be tokens"
-            )
+            raise RegardError(f"length={n} is a number of tokens, and none of the inputs is known to be tokens")
         inputs = subject.inputs
         try:
             for stream in subject.roles.streams:
@@ -199,9 +188,7 @@ class Checking:
         """The laws to be measured, each with what is declared of it."""
         if laws is None:
             overridden = {law.name for law in self.explicit}
-            known = [
-                law for law in LAWS if law.name not in overridden and law.wanted(self.subject, self.group)
-            ]
+            known = [law for law in LAWS if law.name not in overridden and law.wanted(self.subject, self.group)]
             return [(law, self.declared(law)) for law in (*self.explicit, *known)]
         found: list[tuple[Law, str | None]] = []
         for law in [laws] if isinstance(laws, str) else laws:
@@ -217,9 +204,7 @@ class Checking:
             if law.name == name:
                 return law
         names = [law.name for law in LAWS]
-        raise RegardError(
-            f"there is no law {name!r}; {did_you_mean(name, names)}there are {', '.join(names)}"
-        )
+        raise RegardError(f"there is no law {name!r}; {did_you_mean(name, names)}there are {', '.join(names)}")
 
     def declared(self, law: Law) -> str | None:
         return law.declared(self.subject, self.group)
@@ -259,9 +244,7 @@ class Checking:
 
     def untold(self, law: Law, declared: str | None, reason: str, suffix: str = "") -> Finding:
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
-        return Finding(
-            law.name + suffix, None if implied else declared, "unknown", reason=reason, by=self.by(law)
-        )
+        return Finding(law.name + suffix, None if implied else declared, "unknown", reason=reason, by=self.by(law))
 
     def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
         began = time.perf_counter()
@@ -291,9 +274,7 @@ class Checking:
         except Exception as error:  # a model may refuse what a law asks of it
             log_suppressed(error, f"measuring {law.name}")
             declared = None if implied else declared
-            found = replace(
-                found, declared=declared, reason=f"the model refused: {first_line(error)}", tolerance=None
-            )
+            found = replace(found, declared=declared, reason=f"the model refused: {first_line(error)}", tolerance=None)
         else:
             measure, broken = decided.measure, decided.broken
             found = replace(
@@ -307,9 +288,7 @@ class Checking:
                 reason=decided.reason,
             )
             if discrete and not broken and law.name not in ("reach", "determinism"):
-                words = (
-                    "the output is whole numbers or true and false, which hide small differences; say with "
-                )
+                words = "the output is whole numbers or true and false, which hide small differences; say with "
                 words += "Roles(read=...) which real numbers they are made of"
                 declared = None if implied else declared
                 found = replace(found, declared=declared, measured="unknown", reason=words, error=None)
@@ -319,9 +298,7 @@ class Checking:
                 place = locate(
                     self.law(law), measure, self.subject, wide, self.seed, trials, decided.tolerance, patience
                 )
-                found = replace(
-                    found, layer=place.layer, exact=place.exact, after=place.after, reason=place.reason
-                )
+                found = replace(found, layer=place.layer, exact=place.exact, after=place.after, reason=place.reason)
         return replace(found, seconds=round(time.perf_counter() - began, 3))
 
     def by(self, law: Law) -> str | None:
@@ -349,10 +326,7 @@ class Checking:
         try:
             once, again = self.twice()
         except Exception as error:
-            return [
-                Finding(f"{law.name} in training", None, "unknown", reason=first_line(error))
-                for law, _ in laws
-            ]
+            return [Finding(f"{law.name} in training", None, "unknown", reason=first_line(error)) for law, _ in laws]
         draws = any(not torch.equal(*pair) for pair in zip(before, self.random_state(), strict=True))
         mixes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.subject.model.modules())
         found = []
@@ -413,9 +387,7 @@ def _gathered(subject: Subject, inputs: Inputs, stream: Stream, index: Tensor) -
             out[name] = x.narrow(axis, 0, index.shape[1])
             continue
         rows_first = x.transpose(0, 1) if axis == 0 else x.transpose(1, axis)
-        where = index.view(*index.shape, *[1] * (rows_first.dim() - 2)).expand(
-            *index.shape, *rows_first.shape[2:]
-        )
+        where = index.view(*index.shape, *[1] * (rows_first.dim() - 2)).expand(*index.shape, *rows_first.shape[2:])
         taken = rows_first.gather(1, where.to(x.device))
         out[name] = taken.transpose(0, 1) if axis == 0 else taken.transpose(1, axis)
     return out

@@ -17,9 +17,7 @@ AT_ONCE = 2**18  # numbers compared at once: outputs over a vocabulary are long
 LEAST_FILL = 1e3  # smaller numbers are no fill: among a few numbers one may be small by chance
 GAP = 1e4  # between a fill and the largest of the other numbers
 SPREAD = 4.0  # within this factor, large numbers are one fill
-LEAST = (
-    1e-4  # of the largest number, the scale of a channel that holds less: rounding comes from its neighbours
-)
+LEAST = 1e-4  # of the largest number, the scale of a channel that holds less: rounding comes from its neighbours
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"  # what a tensor is to what it should be
 
 
@@ -82,10 +80,7 @@ def _largest(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
     """Of each channel the largest number of the first, and the largest difference, in pieces that fit a
     cache."""
     rows = max(1, AT_ONCE // one.shape[1])
-    found = [
-        (x.abs().amax(0), (y - x).abs_().amax(0))
-        for x, y in zip(one.split(rows), two.split(rows), strict=True)
-    ]
+    found = [(x.abs().amax(0), (y - x).abs_().amax(0)) for x, y in zip(one.split(rows), two.split(rows), strict=True)]
     scale, apart = zip(*found, strict=True)
     return torch.stack(scale).amax(0), torch.stack(apart).amax(0)
 

@@ -25,9 +25,7 @@ class Permutation(Element):
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.order))):
-            raise RegardError(
-                f"a permutation holds each of 0 … {len(self.order) - 1} once, got {list(self.order)}"
-            )
+            raise RegardError(f"a permutation holds each of 0 … {len(self.order) - 1} once, got {list(self.order)}")
 
     def inverse(self) -> Permutation:
         back = sorted(range(len(self.order)), key=self.order.__getitem__)

@@ -27,9 +27,7 @@ from regard.symmetry.roles import Inputs
 
 def is_field(x: Tensor, n: int) -> bool:
     """Does it hold scalars and arrows of n vertices, n 1+2M c?"""
-    return (
-        x.is_floating_point() and x.dim() == 3 and x.shape[0] == n and x.shape[1] % 2 == 1 and x.shape[1] > 1
-    )
+    return x.is_floating_point() and x.dim() == 3 and x.shape[0] == n and x.shape[1] % 2 == 1 and x.shape[1] > 1
 
 
 @dataclass(frozen=True)

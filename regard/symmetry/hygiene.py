@@ -50,11 +50,7 @@ class Reordering(Law):
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
             order = torch.tensor(random.sample(range(n), n))
             align = Indexed(tokens=Match(n, order, n, torch.arange(n)))
-            what = (
-                "tokens and places in the order "
-                + " ".join(map(str, order.tolist()[:8]))
-                + (" …" if n > 8 else "")
-            )
+            what = "tokens and places in the order " + " ".join(map(str, order.tolist()[:8])) + (" …" if n > 8 else "")
             yield Trial(
                 what,
                 inputs,
@@ -79,9 +75,7 @@ class Padding(Law):
         if not streams:
             unclear = _unclear_masks(subject)
             if unclear:
-                raise CannotTell(
-                    f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)"
-                )
+                raise CannotTell(f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)")
             lengths = [name for name in subject.inputs if "length" in name]
             more = f"; {lengths[0]!r} is no mask, and nothing is known of it" if lengths else ""
             raise CannotTell(f"the model takes no mask of real tokens{more}")
@@ -124,16 +118,12 @@ class Padding(Law):
                 others_tokens_of_row(subject, stream, row, row, there, there),
             )
         alone = subject.masked(
-            subject.sized(subject.picked(base, [row]), length, stream),
-            stream,
-            torch.ones(1, length, dtype=torch.bool),
+            subject.sized(subject.picked(base, [row]), length, stream), stream, torch.ones(1, length, dtype=torch.bool)
         )
         if stream.places is not None and side == "left":
             alone = subject.placed(alone, stream)
         here = torch.arange(length)
-        align = Indexed(
-            Match(length, here, size, there), Match(1, torch.tensor([0]), ROWS, torch.tensor([row]))
-        )
+        align = Indexed(Match(length, here, size, there), Match(1, torch.tensor([0]), ROWS, torch.tensor([row])))
         what = f"row of {length} alone, and padded at the {side} to {size} among rows of {', '.join(map(str, lengths))}"
         return Trial(
             what,
@@ -155,13 +145,7 @@ def _unclear_masks(subject: Subject) -> list[str]:
 
 
 def _padded(
-    subject: Subject,
-    base: Inputs,
-    stream: Stream,
-    lengths: list[int],
-    size: int,
-    side: str,
-    draw: torch.Generator,
+    subject: Subject, base: Inputs, stream: Stream, lengths: list[int], size: int, side: str, draw: torch.Generator
 ) -> Inputs:
     """A batch whose rows are cut to these lengths and padded to one size with values drawn anew."""
     n = subject.length(base, stream)
@@ -179,9 +163,7 @@ def _padded(
         if axis is None or name in (stream.mask, stream.places):
             continue
         x = _tokens_second(x, axis)  # b n ...
-        index = (
-            source.to(x.device).view(*source.shape, *[1] * (x.dim() - 2)).expand(*source.shape, *x.shape[2:])
-        )
+        index = source.to(x.device).view(*source.shape, *[1] * (x.dim() - 2)).expand(*source.shape, *x.shape[2:])
         wide = x.gather(1, index)
         if name == stream.tokens:
             keep = real.to(x.device).view(*real.shape, *[1] * (x.dim() - 2))
@@ -217,17 +199,13 @@ class Neighbours(Law):
             inputs = subject.inputs
             if subject.roles.stream is not None:
                 inputs = subject.sized(inputs, subject.lengths[0] if k < 2 else subject.lengths[-1])
-            rows = (
-                max(ROWS, given) if k in (0, 3) else ROWS
-            )  # a mistake may need a batch as large as that given
+            rows = max(ROWS, given) if k in (0, 3) else ROWS  # a mistake may need a batch as large as that given
             batch = subject.more_rows(inputs, rows, torch_generator(random))
             row = {0: rows - 1, 3: rows // 2}.get(k, k % ROWS) if rows > ROWS else k % ROWS
             index = torch.tensor([row])
             stream = subject.roles.stream
             if k % 4 == 3 and stream is not None and stream.mask is not None and subject.length(batch) > 3:
-                yield self.beside_shorter(
-                    subject, subject.picked(batch, list(range(ROWS))), stream, row % ROWS
-                )
+                yield self.beside_shorter(subject, subject.picked(batch, list(range(ROWS))), stream, row % ROWS)
             elif k % 2 == 0:
                 yield Trial(
                     f"row {row} alone, and among {rows}",
@@ -277,9 +255,7 @@ def _beside_other_graphs(subject: Subject, random: Random, count: int) -> Iterat
     roles, inputs, out = subject.roles, subject.inputs, subject.output
     nodes = len(inputs["batch"])
     if not out.dim() or out.shape[0] not in (graphs, nodes) or graphs == nodes:
-        raise CannotTell(
-            f"the output {tuple(out.shape)} has no entry for each of {graphs} graphs or {nodes} nodes"
-        )
+        raise CannotTell(f"the output {tuple(out.shape)} has no entry for each of {graphs} graphs or {nodes} nodes")
     for k in range(count):
         graph = k % graphs
         inside = inputs["batch"] == graph

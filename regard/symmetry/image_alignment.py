@@ -90,10 +90,7 @@ class OnMaps(Alignment):
         one, two = (x.flatten(1).sort(1).values for x in (first, second))
         return any(
             _shuffled(one.reshape(*shape, -1), two.reshape(*shape, -1), axis, tolerance)
-            for shape, axis in (
-                ((self.rows, len(one) // self.rows), 1),
-                ((len(one) // self.rows, self.rows), 0),
-            )
+            for shape, axis in (((self.rows, len(one) // self.rows), 1), ((len(one) // self.rows, self.rows), 0))
         )
 
     def moved_along(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
@@ -120,18 +117,10 @@ class OnMaps(Alignment):
         sides = (x.shape[axes[0]], x.shape[axes[1]])
         if isinstance(self.element, Permutation):
             stride = self.sides[0] // sides[0]
-            whole = (
-                stride
-                and sides == (self.sides[0] // stride, self.sides[1] // stride)
-                and self.patch % stride == 0
-            )
+            whole = stride and sides == (self.sides[0] // stride, self.sides[1] // stride) and self.patch % stride == 0
             if not whole or self.sides[0] % stride or self.sides[1] % stride:
                 return None
-            return (
-                OnPatches(self.patch // stride)
-                .act(self.element, x.movedim(axes, (-2, -1)))
-                .movedim((-2, -1), axes)
-            )
+            return OnPatches(self.patch // stride).act(self.element, x.movedim(axes, (-2, -1))).movedim((-2, -1), axes)
         element = self.scaled(self.element, sides)
         if element is None:
             return None
@@ -158,26 +147,18 @@ class OnMaps(Alignment):
     def framed(self, first: Tensor, second: Tensor, tolerance: float) -> bool | None:
         """For a map with a margin around it: does the image go on there from its other side? None: it is no
         such map."""
-        if (
-            not isinstance(self.element, Shift)
-            or first.dim() != 4
-            or next(self.readings(first), None) is not None
-        ):
+        if not isinstance(self.element, Shift) or first.dim() != 4 or next(self.readings(first), None) is not None:
             return None
         for stride in range(1, min(self.sides) + 1):
             sides = (self.sides[0] // stride, self.sides[1] // stride)
             more = [have - side for have, side in zip(first.shape[-2:], sides, strict=True)]
-            if any(full % stride for full in self.sides) or not all(
-                0 <= extra <= WIDEST_MARGIN for extra in more
-            ):
+            if any(full % stride for full in self.sides) or not all(0 <= extra <= WIDEST_MARGIN for extra in more):
                 continue
             for top, left in product(*(range(extra + 1) for extra in more)):
                 middle = (..., slice(top, top + sides[0]), slice(left, left + sides[1]))
                 moved = self.moved(first[middle], (2, 3))
                 if moved is not None and close(moved, second[middle], tolerance):
-                    return all(
-                        close(x, _around(x[middle], x.shape, top, left), tolerance) for x in (first, second)
-                    )
+                    return all(close(x, _around(x[middle], x.shape, top, left), tolerance) for x in (first, second))
         return None
 
     def as_long(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
@@ -247,9 +228,7 @@ def _order(x: Tensor, axis: int) -> Tensor:
 def _shuffled(first: Tensor, second: Tensor, axis: int, tolerance: float) -> bool:
     """Are slices along one axis the same, in another order?"""
     return close(
-        first.index_select(axis, _order(first, axis)),
-        second.index_select(axis, _order(second, axis)),
-        tolerance,
+        first.index_select(axis, _order(first, axis)), second.index_select(axis, _order(second, axis)), tolerance
     )
 
 

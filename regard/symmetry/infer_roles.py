@@ -60,11 +60,7 @@ def _settle_graph(subject: Subject) -> Roles:
         else:
             fixed.append(name)
     return replace(
-        roles,
-        of_nodes=tuple(of_nodes),
-        of_edges=tuple(of_edges),
-        fixed=(*roles.fixed, *fixed),
-        unclear=unclear,
+        roles, of_nodes=tuple(of_nodes), of_edges=tuple(of_edges), fixed=(*roles.fixed, *fixed), unclear=unclear
     )
 
 
@@ -100,19 +96,13 @@ def _settle_axis(subject: Subject, stream: Stream) -> Roles:
 def _has_as_many(subject: Subject, name: str) -> bool:
     """Has another input one entry for each entry along the second axis, as a mask of tokens has?"""
     rows, count, other = subject.inputs[name].shape
-    shapes = [
-        x.shape[:2]
-        for key, x in subject.inputs.items()
-        if key != name and isinstance(x, Tensor) and x.dim() > 1
-    ]
+    shapes = [x.shape[:2] for key, x in subject.inputs.items() if key != name and isinstance(x, Tensor) and x.dim() > 1]
     return count != other and (rows, count) in shapes
 
 
 def _only_third_resizes(subject: Subject, stream: Stream) -> bool:
     n = subject.length(subject.inputs, stream)
-    if any(
-        _runs(subject, subject.sized(subject.inputs, other)) for other in (n - 1, n // 2, 2 * n) if other > 0
-    ):
+    if any(_runs(subject, subject.sized(subject.inputs, other)) for other in (n - 1, n // 2, 2 * n) if other > 0):
         return False
     return _resizes(subject, stream.tokens, 2)
 
@@ -122,9 +112,7 @@ def _axis_by_takers(subject: Subject, name: str) -> int | None:
     most others behind. If none takes the input itself, the first counts whose features are as many as one
     axis has entries."""
     x = subject.inputs[name]
-    takers = [
-        (module, given) for module, given in _takers(subject) if given.dim() == 3 and len(given) == len(x)
-    ]
+    takers = [(module, given) for module, given in _takers(subject) if given.dim() == 3 and len(given) == len(x)]
     for module, given in takers:
         if given.shape == x.shape and torch.equal(given, x):
             return 2 if isinstance(module, FEATURES_FIRST) else 1
@@ -227,12 +215,7 @@ def _settle_along(subject: Subject, stream: Stream) -> Roles:
     known = roles.names() | set(roles.fixed)
     names = []
     for name, other in inputs.items():
-        if (
-            name not in known
-            and isinstance(other, Tensor)
-            and other.dim() >= 2
-            and other.shape[:2] == (rows, n)
-        ):
+        if name not in known and isinstance(other, Tensor) and other.dim() >= 2 and other.shape[:2] == (rows, n):
             names.append(name)
     if not names:
         return roles
@@ -262,9 +245,7 @@ def _tables(subject: Subject) -> list[str]:
     """Inputs that have as many entries as the batch has rows, and are none: the first row alone gives the
     same with all of it, and not with its first entry."""
     roles = subject.roles
-    others = [
-        name for name in subject.by_row.keys() - roles.names() if isinstance(subject.inputs.get(name), Tensor)
-    ]
+    others = [name for name in subject.by_row.keys() - roles.names() if isinstance(subject.inputs.get(name), Tensor)]
     rows = subject.rows(subject.inputs)
     if not others or rows is None or rows < 2 or not roles.names():
         return []

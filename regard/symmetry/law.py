@@ -149,9 +149,7 @@ class Law:
         """About `count` trials; CannotTell where they cannot be made."""
         raise NotImplementedError(f"the law {self.name!r} must define trials()")
 
-    def measure(
-        self, subject: Subject, random: Random, count: int, only: Container[int] | None = None
-    ) -> Measure:
+    def measure(self, subject: Subject, random: Random, count: int, only: Container[int] | None = None) -> Measure:
         """The largest error of all trials, or only of those with these numbers."""
         worst, hollow, refused = Measure(-1.0, "", None), False, None
         longest: int | None = None
@@ -230,8 +228,7 @@ def row_of(subject: Subject, here: int, there: int) -> Outputs:
         one, two = first.select(axis, here), second.select(axis, there)
         if one.shape != two.shape and not subject.follows:
             raise CannotTell(
-                f"the output of a row has another shape beside other rows: {tuple(one.shape)} and "
-                f"{tuple(two.shape)}"
+                f"the output of a row has another shape beside other rows: {tuple(one.shape)} and {tuple(two.shape)}"
             )
         return one, two
 
@@ -249,9 +246,7 @@ def others_row_of(here: int, there: int) -> Others:
     return pair
 
 
-def tokens_of_row(
-    subject: Subject, stream: Stream, row: int, other: int, here: Tensor, there: Tensor
-) -> Outputs:
+def tokens_of_row(subject: Subject, stream: Stream, row: int, other: int, here: Tensor, there: Tensor) -> Outputs:
     """One row of each, and of that the real tokens where the output follows this stream."""
     of_rows = row_of(subject, row, other)
     if not (subject.follows and stream is subject.stream):

@@ -9,28 +9,10 @@ from random import Random
 import torch
 from torch import Tensor
 
-from regard.symmetry.actions import (
-    Action,
-    Fixed,
-    OnAxis,
-    OnBoth,
-    OnEdges,
-    OnGrid,
-    OnPatches,
-    OnVectors,
-    OnWhere,
-)
+from regard.symmetry.actions import Action, Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnPatches, OnVectors, OnWhere
 from regard.symmetry.align import Alignment, Indexed, Match, Moved
 from regard.symmetry.elements import Composed, Element, Mirror, Permutation, Shift
-from regard.symmetry.groups import (
-    Group,
-    Permutations,
-    Reflections,
-    Rotations,
-    Scalings,
-    Shifts,
-    Translations,
-)
+from regard.symmetry.groups import Group, Permutations, Reflections, Rotations, Scalings, Shifts, Translations
 from regard.symmetry.image_alignment import OnMaps
 from regard.symmetry.law import Law, Others, Outputs, Pair, Trial, as_they_are
 from regard.symmetry.model_under_test import CannotTell, Subject
@@ -55,9 +37,7 @@ class Symmetry(Law):
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(
-                self,
-                "name",
-                next((law.name for law in NAMED if isinstance(self.group, law.group)), str(self.group)),
+                self, "name", next((law.name for law in NAMED if isinstance(self.group, law.group)), str(self.group))
             )
 
     def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
@@ -70,9 +50,7 @@ class Symmetry(Law):
         """What is tried of it, where that is less than its name says."""
         if isinstance(self.group, Shifts) and self.group.step > 1:
             actions = [self.into] if isinstance(self.into, Action) else self.into.values()
-            return f"multiples of {self.group.step}" + " pixels" * any(
-                isinstance(action, OnGrid) for action in actions
-            )
+            return f"multiples of {self.group.step}" + " pixels" * any(isinstance(action, OnGrid) for action in actions)
         if self.group == Rotations("quarter"):
             return "quarter turns"
         return None
@@ -139,13 +117,9 @@ class Symmetry(Law):
     @staticmethod
     def alignment(element: Element, inputs: Inputs, actions: Mapping[str, Action]) -> Alignment:
         for name, action in actions.items():
-            if isinstance(action, OnPatches) or (
-                isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3))
-            ):
+            if isinstance(action, OnPatches) or (isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3))):
                 rows, *_, height, width = inputs[name].shape
-                return OnMaps(
-                    rows, (height, width), element, action.side if isinstance(action, OnPatches) else 1
-                )
+                return OnMaps(rows, (height, width), element, action.side if isinstance(action, OnPatches) else 1)
         if isinstance(element, Permutation):
             n = len(element.order)
             edges = any(isinstance(action, OnEdges) for action in actions.values())
@@ -155,9 +129,7 @@ class Symmetry(Law):
             (name, action), *_ = actions.items()
             n = inputs[name].shape[action.axis]  # type: ignore[attr-defined]
             return Indexed(tokens=Match(n, (torch.arange(n) - element.by[0]) % n, n, torch.arange(n)))
-        return Moved(
-            tuple((inputs[name], action.act(element, inputs[name])) for name, action in actions.items())
-        )
+        return Moved(tuple((inputs[name], action.act(element, inputs[name])) for name, action in actions.items()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +204,7 @@ def _permutation(subject: Subject, group: Group | None) -> Symmetry | None:
     stream = subject.roles.stream
     if stream is None:
         return _of_patches(subject)
-    belongs = [
-        name for name in (stream.tokens, stream.mask, *stream.along) if name and name in subject.inputs
-    ]
+    belongs = [name for name in (stream.tokens, stream.mask, *stream.along) if name and name in subject.inputs]
     into: dict[str, Action] = {name: OnAxis(stream.axis if name == stream.tokens else 1) for name in belongs}
     if subject.roles.adjacency is not None:
         into[subject.roles.adjacency] = OnBoth()
@@ -281,12 +251,7 @@ def _reflection(subject: Subject, group: Group | None) -> Symmetry | None:
 
 
 def _scaling(subject: Subject, group: Group | None) -> Symmetry | None:
-    names = [
-        subject.roles.points,
-        subject.roles.grid,
-        subject.roles.nodes,
-        *(s.tokens for s in subject.roles.streams),
-    ]
+    names = [subject.roles.points, subject.roles.grid, subject.roles.nodes, *(s.tokens for s in subject.roles.streams)]
     for name in names:
         if name is not None and subject.inputs[name].is_floating_point():
             return Symmetry(Scalings(), {name: OnVectors()}, _follow(subject, "scaling"), "scaling")
@@ -365,9 +330,7 @@ def _on_grid(subject: Subject, group: Group, name: str) -> Symmetry:
     if isinstance(group, Shifts) and follows and group.step % stride:
         # an output that is coarser can only follow whole steps of its own
         group = Shifts(group.step * stride)
-    return Symmetry(
-        group, {subject.roles.grid: OnGrid()}, OnGrid(stride=stride) if follows else Fixed(), name
-    )
+    return Symmetry(group, {subject.roles.grid: OnGrid()}, OnGrid(stride=stride) if follows else Fixed(), name)
 
 
 @dataclass(frozen=True)
@@ -406,9 +369,7 @@ class PointMirror(Symmetry):
         elements = self.group.draw(sizes, random, count)
         turns: list[Element] = []
         if width in (2, 3):
-            turns = Rotations("plane" if width == 2 else "space").draw(
-                (0,) * width, random, max(1, count // 2)
-            )
+            turns = Rotations("plane" if width == 2 else "space").draw((0,) * width, random, max(1, count // 2))
         elements = [*elements[: max(width, count - len(turns))], *(_askew(turn) for turn in turns)]
         for element in elements:
             moved = {**subject.inputs, name: action.act(element, subject.inputs[name])}

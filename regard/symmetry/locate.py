@@ -25,23 +25,12 @@ from regard.symmetry.image_alignment import OnMaps
 from regard.symmetry.law import Law, Measure, Refused, Trial, compare_outputs, error_of
 from regard.symmetry.locate_in_images import Found, Paths
 from regard.symmetry.model_under_test import Subject, first_line
-from regard.symmetry.record_module_calls import (
-    Call,
-    Calls,
-    Held,
-    Key,
-    Patch,
-    Place,
-    also_breaks,
-    record_calls,
-)
+from regard.symmetry.record_module_calls import Call, Calls, Held, Key, Patch, Place, also_breaks, record_calls
 from regard.symmetry.state import log_suppressed
 
 FEW_TRIALS = 3  # on images: a step along each axis, a quarter turn, both mirrors, a few orders of patches
 MOST_PATCHES = 64  # modules that are put right before the search is given up
-VANISHES = (
-    "the break disappears when the model is watched: it takes another path then, or depends on earlier runs"
-)
+VANISHES = "the break disappears when the model is watched: it takes another path then, or depends on earlier runs"
 MOST_COMPARED = 12  # modules whose harm is compared
 
 
@@ -85,9 +74,7 @@ def locate(
         return Place("", False, f"it could not be watched more closely ({first_line(error)})")
 
 
-def _on_images(
-    law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float
-) -> Place:
+def _on_images(law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float) -> Place:
     """The first place of a few trials that all others are composed of, on noise: the border of an image may
     be blank."""
     for others in (_noise_like(wide, seed), wide) if wide is not None else ():
@@ -200,14 +187,8 @@ class Search:
         reason = f"{self.called(call)} gives something else, and without that the law holds"
         for other in reversed(later):
             inside = other.name.startswith(f"{call.name}.")
-            if (
-                other.name
-                and not inside
-                and self.run({other.key: self.patch(other.key)})[1] <= self.tolerance
-            ):
-                return Place(
-                    call.name, False, f"{reason}; so it does without that of {other.name}", after=True
-                )
+            if other.name and not inside and self.run({other.key: self.patch(other.key)})[1] <= self.tolerance:
+                return Place(call.name, False, f"{reason}; so it does without that of {other.name}", after=True)
         return Place(call.name, True, reason)
 
     def turns_wrong(self, call: Call) -> bool:
@@ -273,9 +254,7 @@ class Search:
             or not self.came_by_right_ways(first.key[0])
         ):
             return None
-        return Place(
-            first.key[0], True, f"{first.reason}; {others[0].key[0]} breaks it, too, and others of its kind"
-        )
+        return Place(first.key[0], True, f"{first.reason}; {others[0].key[0]} breaks it, too, and others of its kind")
 
     def needless(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> bool:
         """Does the law hold without putting the first right, and without anything wrong reaching the
@@ -291,10 +270,7 @@ class Search:
         for step in self.trial.earlier:
             with record_calls(self.subject.model) as calls, torch.no_grad():
                 state = step.run(state)
-            if any(
-                call.name == name and self.compared(call, "inputs", step.align) != EQUAL
-                for call in calls.values()
-            ):
+            if any(call.name == name and self.compared(call, "inputs", step.align) != EQUAL for call in calls.values()):
                 return False
         return True
 
@@ -312,8 +288,7 @@ class Search:
             else:
                 known = {}
             fresh = {
-                path: _right(self.trial.align, known[path], x) if path in known else None
-                for path, x in outputs.items()
+                path: _right(self.trial.align, known[path], x) if path in known else None for path, x in outputs.items()
             }
             return {path: x if fresh[path] is None else fresh[path] for path, x in outputs.items()}  # type: ignore[misc]
 
@@ -343,9 +318,7 @@ class Search:
                 return self.inside(child)
             if self.unmoved(child):
                 return Suspect(
-                    child.key,
-                    True,
-                    f"{self.called(child)} gives a different value to each place, whatever the tokens",
+                    child.key, True, f"{self.called(child)} gives a different value to each place, whatever the tokens"
                 )
             return self.itself(call, exact=given == DIFFERENT and not blurred)
         return self.itself(call, exact=not blurred)
@@ -442,9 +415,7 @@ def _vanishing(trial: Trial, subject: Subject) -> Place:
         if call.name and key in first and _differ(first[key].outputs, call.outputs)
     ]
     return Place(
-        "",
-        False,
-        f"its change is last seen in what {reached[-1]} gives" if reached else "it changes nothing at all",
+        "", False, f"its change is last seen in what {reached[-1]} gives" if reached else "it changes nothing at all"
     )
 
 

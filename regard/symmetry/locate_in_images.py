@@ -20,16 +20,7 @@ from regard.symmetry.compare import DIFFERENT, EQUAL, UNKNOWN, close, relative
 from regard.symmetry.image_alignment import OnMaps
 from regard.symmetry.law import Trial
 from regard.symmetry.model_under_test import Subject
-from regard.symmetry.record_module_calls import (
-    Call,
-    Calls,
-    Held,
-    Key,
-    Patch,
-    Place,
-    also_breaks,
-    record_calls,
-)
+from regard.symmetry.record_module_calls import Call, Calls, Held, Key, Patch, Place, also_breaks, record_calls
 from regard.symmetry.roles import Inputs
 from regard.symmetry.state import log_suppressed
 
@@ -87,10 +78,7 @@ class Paths:
     def found(self) -> Found | None:
         """None: in this trial nothing breaks."""
         root = self.second.root()
-        if (
-            root is None
-            or not relative(*self.trial.outputs(self.first_output, self.second_output)) > self.tolerance
-        ):
+        if root is None or not relative(*self.trial.outputs(self.first_output, self.second_output)) > self.tolerance:
             return None
         if self.align.compared(self.first_output, self.second_output, self.inner) == EQUAL:
             stays = close(self.first_output, self.second_output, self.inner)
@@ -99,8 +87,7 @@ class Paths:
             else:
                 does = "move along where they should stay"
             return Found(
-                Place("", False, f"the same numbers come out, and {does}: no layer breaks it alone"),
-                len(self.second),
+                Place("", False, f"the same numbers come out, and {does}: no layer breaks it alone"), len(self.second)
             )
         for each in self.breaks(root):
             if self.matters(each):
@@ -108,8 +95,7 @@ class Paths:
                 begins = next(k for k, call in enumerate(self.second.values()) if not call.children)
                 return replace(found, first=found.when <= begins)
         return Found(
-            Place("", False, "no module was found at which something right becomes wrong for good"),
-            len(self.second),
+            Place("", False, "no module was found at which something right becomes wrong for good"), len(self.second)
         )
 
     # ---- what is right
@@ -197,9 +183,7 @@ class Paths:
         when = list(self.second).index(_last_of(call).key if into is None else into.key)
         if suspect.unsure is not None:
             name = _shared(call.name, suspect.unsure)
-            return Found(
-                Place(name, False, f"how what {suspect.unsure} gives should have changed is not known"), when
-            )
+            return Found(Place(name, False, f"how what {suspect.unsure} gives should have changed is not known"), when)
         if into is not None:
             for child in self.placed(call, into):
                 words = "gives a different value to each place, whatever the image"
@@ -212,10 +196,7 @@ class Paths:
             reason = f"in the forward of {self.called(call)} itself, {before}{self.explained(call)}"
             return Found(Place(call.name, True, reason), when)
         how = self.difference(call) + self.explained(call) + self.more(call)
-        return Found(
-            Place(call.name, True, f"{self.called(call)} has correct inputs and a wrong output{how}"),
-            when,
-        )
+        return Found(Place(call.name, True, f"{self.called(call)} has correct inputs and a wrong output{how}"), when)
 
     def more(self, first: Call) -> str:
         """Who else breaks it, each by itself: what it was given is moved, and what it gives does not
@@ -253,25 +234,19 @@ class Paths:
                 return
             if not child.outputs or not (self.still(child, "inputs") and self.still(child, "outputs")):
                 continue
-            nothing: dict[Key, Patch] = {
-                child.key: lambda now: {path: torch.zeros_like(x) for path, x in now.items()}
-            }
+            nothing: dict[Key, Patch] = {child.key: lambda now: {path: torch.zeros_like(x) for path, x in now.items()}}
             one, two = (self.run(x, nothing)[0][into.key].inputs for x in (self.trial.first, self.inputs))
             if one and two and self.moves(one, two):
                 yield child
 
     def moves(self, one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
         """Are all tensors right, and not only because nothing is left of them?"""
-        right = all(
-            self.align.compared(one[path], two[path], self.inner) == EQUAL for path in one.keys() & two.keys()
-        )
+        right = all(self.align.compared(one[path], two[path], self.inner) == EQUAL for path in one.keys() & two.keys())
         return right and any(not close(one[path], two[path], self.inner) for path in one.keys() & two.keys())
 
     def difference(self, call: Call) -> str:
         first, second = self.first[call.key].outputs or {}, call.outputs or {}
-        words = (
-            self.align.difference(first[path], x, self.inner) for path, x in second.items() if path in first
-        )
+        words = (self.align.difference(first[path], x, self.inner) for path, x in second.items() if path in first)
         return next(words, "")
 
     def explained(self, call: Call) -> str:
@@ -301,9 +276,7 @@ def _shaken(x: Tensor) -> Tensor:
     """Other numbers of the same size."""
     if not x.is_floating_point():
         return x
-    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(
-        x.device, x.dtype
-    )
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(x.device, x.dtype)
     return x + noise * (float(torch.nan_to_num(x, posinf=0.0, neginf=0.0).abs().mean()) or 1.0)
 
 

@@ -53,9 +53,7 @@ class Subject:
             return self.model(inputs)
         names, anything = self.keywords
         by_place = [
-            value
-            for name, value in inputs.items()
-            if name not in names and (not anything or name.startswith("input "))
+            value for name, value in inputs.items() if name not in names and (not anything or name.startswith("input "))
         ]
         by_name = {
             name: value
@@ -136,9 +134,7 @@ class Subject:
         """The last one divides none of the model's sizes, so that an axis of this size can only be that of
         the tokens."""
         given = self.length(self.inputs, stream)
-        sizes = {size for p in self.model.parameters() for size in p.shape if size > 1} | {
-            self.rows(self.inputs) or 0
-        }
+        sizes = {size for p in self.model.parameters() for size in p.shape if size > 1} | {self.rows(self.inputs) or 0}
         telling = [n for n in (13, 11, 17, 7, 19, 23) if all(size % n or size == 0 for size in sizes)]
         telling.sort(key=lambda n: n > given)  # a model may cut off what is more than it was made for
         if given in telling:
@@ -160,9 +156,7 @@ class Subject:
         if self.roles.stream is None:
             return False
         axis, given = self.roles.stream.axis, self.length(self.inputs)
-        outs = {
-            n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths
-        }
+        outs = {n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths}
         return all(out.dim() > axis and out.shape[axis] == n for n, out in outs.items())
 
     @cached_property
@@ -313,9 +307,7 @@ class Subject:
         count = tensors[main].shape[1 if last else 0]
         found = {name: 0 for name, x in tensors.items() if x.shape[0] == count}
         if last:
-            alike = [
-                name for name, x in tensors.items() if x.dim() == tensors[main].dim() and x.shape[1] == count
-            ]
+            alike = [name for name, x in tensors.items() if x.dim() == tensors[main].dim() and x.shape[1] == count]
             found |= dict.fromkeys(alike, 1)
         return found
 
@@ -343,9 +335,7 @@ class Subject:
             found[name] = x if axis is None else x.index_select(axis, index.to(x.device))
         return found
 
-    def taken(
-        self, inputs: Inputs, stream: Stream, index: Tensor, *, but: tuple[str | None, ...] = ()
-    ) -> Inputs:
+    def taken(self, inputs: Inputs, stream: Stream, index: Tensor, *, but: tuple[str | None, ...] = ()) -> Inputs:
         """Some tokens of a stream, or all in another order, with all that runs along them except the inputs
         named in `but`."""
         out = dict(inputs)
@@ -377,10 +367,7 @@ class Subject:
             return inputs
         tokens = self.tokens(inputs, stream)
         rows = tokens.shape[1 - stream.axis]
-        return {
-            **inputs,
-            stream.places: torch.arange(tokens.shape[stream.axis], device=tokens.device).expand(rows, -1),
-        }
+        return {**inputs, stream.places: torch.arange(tokens.shape[stream.axis], device=tokens.device).expand(rows, -1)}
 
     def masked(self, inputs: Inputs, stream: Stream, real: Tensor) -> Inputs:
         """With a mask in the model's own convention.  real: bool b n"""
@@ -451,9 +438,7 @@ class Subject:
     def values(self, inputs: Inputs) -> set[str]:
         """The inputs that say what a row is, and not where, or what is real."""
         roles = self.roles
-        known = {s.tokens for s in roles.streams} | {
-            name for name in (roles.grid, roles.points, roles.nodes) if name
-        }
+        known = {s.tokens for s in roles.streams} | {name for name in (roles.grid, roles.points, roles.nodes) if name}
         tensors = {name for name, x in inputs.items() if isinstance(x, Tensor) and x.dim() > 0}
         return (known & tensors) or tensors
 

@@ -31,9 +31,7 @@ class Reach(Law):
     def applies(self, subject: Subject) -> bool:
         return bool(subject.roles.streams)
 
-    def measure(
-        self, subject: Subject, random: Random, count: int, only: Container[int] | None = None
-    ) -> Measure:
+    def measure(self, subject: Subject, random: Random, count: int, only: Container[int] | None = None) -> Measure:
         worst, longest = Measure(-1.0, "", None), 0
         for stream in subject.roles.streams:
             given = subject.length(subject.inputs, stream)
@@ -54,9 +52,7 @@ def _dead_tokens(subject: Subject, stream: Stream, n: int, random: Random) -> Me
     tokens = _tried(n, subject.work(n), random)
     dead, trial = [], None
     for i in tokens:
-        redraws = (
-            _with_other_token(subject, inputs, stream, i, torch_generator(random)) for _ in range(REDRAWS)
-        )
+        redraws = (_with_other_token(subject, inputs, stream, i, torch_generator(random)) for _ in range(REDRAWS))
         if not any(_differs(before, subject.run_all(changed)) for changed in redraws):
             dead.append(i)
             changed = _with_other_token(subject, inputs, stream, i, torch_generator(random))
@@ -88,9 +84,7 @@ def _differs(before: Output, after: Output) -> bool:
     return any(difference(before.others[path], after.others[path]).error > 0 for path in shared)
 
 
-def _with_other_token(
-    subject: Subject, inputs: Inputs, stream: Stream, i: int, draw: torch.Generator
-) -> Inputs:
+def _with_other_token(subject: Subject, inputs: Inputs, stream: Stream, i: int, draw: torch.Generator) -> Inputs:
     x: Tensor = inputs[stream.tokens]
     here = (torch.arange(x.shape[stream.axis]) == i).to(x.device)
     here = here.view([-1 if axis == stream.axis else 1 for axis in range(x.dim())])
@@ -107,20 +101,15 @@ class Precision(Law):
     def applies(self, subject: Subject) -> bool:
         return subject.output.dtype == torch.float32
 
-    def measure(
-        self, subject: Subject, random: Random, count: int, only: Container[int] | None = None
-    ) -> Measure:
+    def measure(self, subject: Subject, random: Random, count: int, only: Container[int] | None = None) -> Measure:
         half = subject.in_dtype(torch.bfloat16)
         found = []
         for inputs in self.sized(subject):
             if subject.rows(inputs) is not None:
                 inputs = subject.picked(inputs, [0])
-            rounded = {
-                n: cast_tensor(x, torch.bfloat16) if isinstance(x, Tensor) else x for n, x in inputs.items()
-            }
+            rounded = {n: cast_tensor(x, torch.bfloat16) if isinstance(x, Tensor) else x for n, x in inputs.items()}
             exact = {
-                n: cast_tensor(x, subject.output.dtype) if isinstance(x, Tensor) else x
-                for n, x in rounded.items()
+                n: cast_tensor(x, subject.output.dtype) if isinstance(x, Tensor) else x for n, x in rounded.items()
             }
             try:
                 less = half.run_all(rounded)
@@ -132,9 +121,7 @@ class Precision(Law):
                 one, two = true.others[path], less.others[path]
                 apart = max(apart, difference(one, two.to(one.dtype), None).error)
             length = None if subject.roles.stream is None else subject.length(inputs)
-            found.append(
-                Measure(apart, "in bfloat16", Trial("in bfloat16", exact, exact, Equal()), length=length)
-            )
+            found.append(Measure(apart, "in bfloat16", Trial("in bfloat16", exact, exact, Equal()), length=length))
         worst = max(found, key=lambda each: each.error)
         if worst.error > self.tolerance and worst.trial is not None:
             self.blame(subject, worst.trial.first, worst.error)
@@ -162,9 +149,7 @@ class Precision(Law):
         if subject.roles.stream is None:
             return [subject.inputs]
         lengths = [subject.lengths[-1]]
-        if subject.lengths[0] > lengths[0] and (
-            subject.asked_length or subject.work(subject.lengths[0]) < WORK
-        ):
+        if subject.lengths[0] > lengths[0] and (subject.asked_length or subject.work(subject.lengths[0]) < WORK):
             lengths.append(subject.lengths[0])
         return [subject.sized(subject.inputs, n) for n in lengths]
 

@@ -129,9 +129,7 @@ def _hold(value: Any, copies: Copies, found: dict[str, Tensor], path: str, depth
     if isinstance(value, list | tuple | set):
         return _all((_hold(each, copies, found, f"{path}.{i}", depth) for i, each in enumerate(value)))
     if is_dataclass(value) and not isinstance(value, type):
-        return _all(
-            _hold(getattr(value, f.name), copies, found, f"{path}.{f.name}", depth) for f in fields(value)
-        )
+        return _all(_hold(getattr(value, f.name), copies, found, f"{path}.{f.name}", depth) for f in fields(value))
     if value is None or isinstance(value, PLAIN) or callable(value):
         return True
     return (

@@ -172,9 +172,7 @@ class Report:
     def words(self) -> list[str]:
         """What is meant by words in the column of what is declared, as far as they stand there."""
         return [
-            meant
-            for declared, meant in MEANT.items()
-            if any(finding.declared == declared for finding in self.findings)
+            meant for declared, meant in MEANT.items() if any(finding.declared == declared for finding in self.findings)
         ]
 
     def __str__(self) -> str:
@@ -206,9 +204,7 @@ class Report:
         for finding, row in zip(self.findings, self.rows(), strict=True):
             cells = [escape(cell) for cell in row]
             weight = "normal" if finding.ok else "bold"
-            cells[2] = (
-                f"<span style='color:{colours[finding.measured]};font-weight:{weight}'>{cells[2]}</span>"
-            )
+            cells[2] = f"<span style='color:{colours[finding.measured]};font-weight:{weight}'>{cells[2]}</span>"
             title = escape(finding.reason or "", quote=True)
             body += (
                 f"<tr title='{title}'>"

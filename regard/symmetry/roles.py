@@ -52,18 +52,14 @@ class Roles:
     nodes: str | None = None  # features of the nodes of one graph: n d, no batch
     edges: str | None = None  # 2 e, ends of the edges among those nodes
     adjacency: str | None = None  # n n or b n n, instead of edges
-    of_nodes: tuple[
-        str, ...
-    ] = ()  # other inputs with one entry for each node (positions, the graph it is in)
+    of_nodes: tuple[str, ...] = ()  # other inputs with one entry for each node (positions, the graph it is in)
     of_edges: tuple[str, ...] = ()  # other inputs with one entry for each edge
     # angles n of the frames of vertices: a choice that must not matter, see the law gauge
     frames: str | None = None
     fixed: tuple[str, ...] = ()  # inputs that belong to no token or node; perhaps with a row for each row
     tables: tuple[str, ...] = ()  # inputs that belong to no row either, though they may have as many entries
     whole: bool = False  # the forward takes all inputs as one dict
-    unclear: Mapping[str, str] = field(
-        default_factory=dict
-    )  # input -> why it is not known what it belongs to
+    unclear: Mapping[str, str] = field(default_factory=dict)  # input -> why it is not known what it belongs to
     # (model, inputs of the new tokens, state or None) -> (output, state): decoding with a cache
     step: Step | None = None
     read: Callable[[Any], Tensor] | None = None  # the tensor that counts, out of what the model returns

@@ -44,9 +44,7 @@ class Snapshot:
     def __init__(self, model: nn.Module) -> None:
         self.weights = {id(p) for p in model.parameters()}
         self.tensors: dict[int, tuple[Tensor, Tensor]] = {}
-        self.held: dict[
-            int, tuple[Any, Any]
-        ] = {}  # a container, or the attributes of an object, with what was in it
+        self.held: dict[int, tuple[Any, Any]] = {}  # a container, or the attributes of an object, with what was in it
         for module in list(model.modules()):
             self._walk(module, 0)
 
@@ -195,11 +193,7 @@ class Widened(TorchFunctionMode):
     """Inside the block, whoever asks torch for float32 or less gets float64."""
 
     def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = {name: _wide(value) for name, value in (kwargs or {}).items()}
         return CASTS.get(function, function)(*map(_wide, args), **named)

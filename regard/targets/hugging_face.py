@@ -31,11 +31,7 @@ from regard.targets.promises import CACHES, is_causal, promises, sides
 
 RANDOM = "{} has no weights (*.safetensors) in it, so they are random (seed {}): what it learned cannot be seen here."
 ROWS, TOKENS = 3, 12  # what is made unless more is asked for
-SAMPLES, FRAMES, PIXELS = (
-    4000,
-    96,
-    (64, 224),
-)  # sound as it is heard, as a spectrogram; images of models of any size
+SAMPLES, FRAMES, PIXELS = (4000, 96, (64, 224))  # sound as it is heard, as a spectrogram; images of models of any size
 LAYERS = re.compile(r"layers?\b|_layers?_|depths?\b|stages\b|blocks\b", re.IGNORECASE)  # counts of modules
 MOST_LAYERS, LARGEST_SIZE = 1024, 2**40
 SPECIAL = re.compile(r".*_token_(id|ids|index)|(pad|bos|eos|unk|mask|sep|cls)_(index|id)")
@@ -61,9 +57,7 @@ def open_directory(path: Path, seed: int = 0) -> tuple[nn.Module, tuple[str, ...
     else:
         cls = transformers.AutoModel
     safe = has_weights(path)
-    pickled = sorted(
-        each.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for each in path.glob(pattern)
-    )
+    pickled = sorted(each.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for each in path.glob(pattern))
     if pickled and not safe:
         raise RegardError(
             f"{path} has its weights only in {pickled[0]}, a pickle, which is never opened; save them as "
@@ -160,8 +154,7 @@ def _configuration(path: Path) -> Any:
             )
         version = transformers.__version__
         raise RegardError(
-            f"{path}: transformers {version} knows no model_type "
-            f"{model_type!r}{near(model_type, known.keys())}"
+            f"{path}: transformers {version} knows no model_type {model_type!r}{near(model_type, known.keys())}"
         )
     try:
         return transformers.AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
@@ -185,8 +178,7 @@ def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows
     accepts."""
     if getattr(model, "config", None) is None or not hasattr(model, "main_input_name"):
         raise RegardError(
-            f"{type(model).__name__} is no model of Hugging Face; use check(model, inputs) with your own "
-            "inputs"
+            f"{type(model).__name__} is no model of Hugging Face; use check(model, inputs) with your own inputs"
         )
     making = Making(model, seed, tokens or TOKENS, rows or ROWS)
     problem: Exception | None = None
@@ -275,12 +267,9 @@ class Making:
         """Ordinary words: none of those that mean padding, an end or an image."""
         plain = self.config.to_dict()
         words = min(
-            [*self.embedding(), *(value for name, value in _walk(plain) if _is_vocabulary(name, value))],
-            default=2,
+            [*self.embedding(), *(value for name, value in _walk(plain) if _is_vocabulary(name, value))], default=2
         )
-        special = {
-            number for name, value in _walk(plain) if SPECIAL.fullmatch(name) for number in _numbers(value)
-        }
+        special = {number for name, value in _walk(plain) if SPECIAL.fullmatch(name) for number in _numbers(value)}
         ordinary = [i for i in range(words) if i not in special] or list(range(words))
         return torch.tensor(ordinary)[torch.randint(len(ordinary), size, generator=self.draw)]
 
@@ -362,9 +351,7 @@ class Making:
             ):
                 yield {"input_features": self.noise(self.rows, FRAMES, bins)}
                 yield {
-                    "input_features": self.noise(
-                        self.rows, bins, 2 * self.field("max_source_positions", FRAMES // 2)
-                    )
+                    "input_features": self.noise(self.rows, bins, 2 * self.field("max_source_positions", FRAMES // 2))
                 }
                 yield {"input_features": self.noise(self.rows, bins, FRAMES)}
 
@@ -413,9 +400,7 @@ def _reader(output: Any) -> Callable[[Any], Tensor] | None:
     if not isinstance(output, Mapping) or {"logits", "last_hidden_state", "prediction_logits"} & set(output):
         return None
     if {"text_embeds", "image_embeds"} <= set(output):
-        return lambda output: torch.cat(
-            [output[name].flatten(1) for name in ("text_embeds", "image_embeds")], 1
-        )
+        return lambda output: torch.cat([output[name].flatten(1) for name in ("text_embeds", "image_embeds")], 1)
     sizes = {name: x.numel() for name, x in output.items() if isinstance(x, Tensor) and x.is_floating_point()}
     largest = max(sizes, key=lambda name: sizes[name], default=None)
     if largest is None:
@@ -424,9 +409,7 @@ def _reader(output: Any) -> Callable[[Any], Tensor] | None:
 
 
 def _is_vocabulary(name: str, value: Any) -> bool:
-    return (
-        name.endswith("vocab_size") and not name.startswith("type_") and isinstance(value, int) and value > 0
-    )
+    return name.endswith("vocab_size") and not name.startswith("type_") and isinstance(value, int) and value > 0
 
 
 def _walk(plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -10,13 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.recipes.processors import CaptionProcessor, PreparedCaption
-from regard.targets.hugging_face_inputs import (
-    IMAGE_FILES,
-    TEXT_FILES,
-    HuggingFaceImage,
-    HuggingFaceText,
-    open_beside,
-)
+from regard.targets.hugging_face_inputs import IMAGE_FILES, TEXT_FILES, HuggingFaceImage, HuggingFaceText, open_beside
 
 LONGEST = 16  # words that a model writes for a start
 QUESTION = "what is in the image?"

@@ -108,9 +108,7 @@ class HuggingFaceText(TextProcessor):
 
     def _longest(self) -> int | None:
         text = self.config.get_text_config()
-        limits = [
-            getattr(text, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")
-        ]
+        limits = [getattr(text, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
         limits += [getattr(self.tokenizer, "model_max_length", None)]
         known = [each for each in limits if isinstance(each, int) and 0 < each < 10**6]
         return min(known, default=None)
@@ -152,8 +150,7 @@ class HuggingFaceText(TextProcessor):
         words = text.replace(",", " ").split()
         if not words or not all(word.isdecimal() for word in words):
             raise RegardError(
-                "there is no tokenizer beside the model, so the input must be ids such as '12 7 99', got "
-                f"{text[:40]!r}"
+                f"there is no tokenizer beside the model, so the input must be ids such as '12 7 99', got {text[:40]!r}"
             )
         vocab = getattr(self.config.get_text_config(), "vocab_size", None)
         large = [word for word in words if vocab is not None and int(word) >= vocab]

@@ -48,9 +48,7 @@ def load_weights(cls: Any, path: Path, config: Any) -> tuple[nn.Module, tuple[st
             raise RegardError(f"the weights in {path} cannot be used: '{name}' holds NaN or infinity")
     if not other:
         return model, ()
-    return model, (
-        f"{cls.__name__} has no part for some weights of the file, which are left out: {_list('', other)}",
-    )
+    return model, (f"{cls.__name__} has no part for some weights of the file, which are left out: {_list('', other)}",)
 
 
 def _names(names: Iterable[Any]) -> list[str]:

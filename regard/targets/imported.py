@@ -56,12 +56,7 @@ def import_weights(path: Place, out: Place) -> tuple[Run, Pretrained]:
     check_free(out)
     found = read_pretrained(path)
     found.check()
-    sections = {
-        **_sections_of(found),
-        "kind": found.kind,
-        "model": to_dict(found.config),
-        "imported": found.origin,
-    }
+    sections = {**_sections_of(found), "kind": found.kind, "model": to_dict(found.config), "imported": found.origin}
     files.make_folder(out.parent, parents=True)
     part = out.parent / f".{out.name}-{os.getpid()}.part"
     try:
@@ -100,8 +95,7 @@ def _checked_tokenizer(found: Pretrained) -> dict[str, Any]:
         raise RegardError(f"the tokenizer of {found.where} cannot be used: {error}") from error
     if tokenizer.size > found.config.vocab:
         raise RegardError(
-            f"the tokenizer of {found.where} has {tokenizer.size} ids, but the model knows "
-            f"{found.config.vocab} only"
+            f"the tokenizer of {found.where} has {tokenizer.size} ids, but the model knows {found.config.vocab} only"
         )
     return tokenizer.to_json()
 

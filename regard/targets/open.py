@@ -73,9 +73,7 @@ def open_target(
     path = Path(text)
     if (file := re.fullmatch(r"(.+)\.py:(\w+)", str(text))) is not None:
         module = ".".join(part for part in Path(file[1]).parts if part != ".")
-        raise RegardError(
-            f"{text} names a file; name its module, as for python -m: did you mean {module}:{file[2]}?"
-        )
+        raise RegardError(f"{text} names a file; name its module, as for python -m: did you mean {module}:{file[2]}?")
     if path.is_dir():
         return _target_of_directory(path, seed, tokens, rows)
     if is_foreign(path):
@@ -118,9 +116,7 @@ def hugging_face(
         known = ForeignModel(model=model, inputs=inputs, roles=roles, **how)
         return foreign_reader(known) or FixedReader(inputs)
 
-    return Target(
-        model=model, inputs=inputs, roles=roles, name=name or type(model).__name__, make_reader=reader
-    )
+    return Target(model=model, inputs=inputs, roles=roles, name=name or type(model).__name__, make_reader=reader)
 
 
 # ---- directories
@@ -143,17 +139,12 @@ def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | 
         target = hugging_face(model, seed=seed, tokens=tokens, rows=rows, name=path.resolve().name, path=path)
         return replace(target, notes=notes)
     raise RegardError(
-        f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give "
-        f"{TARGETS}"
+        f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give {TARGETS}"
     )
 
 
 def target_of_run(
-    path: Path,
-    seed: int = 0,
-    tokens: int | None = None,
-    rows: int | None = None,
-    model: nn.Module | None = None,
+    path: Path, seed: int = 0, tokens: int | None = None, rows: int | None = None, model: nn.Module | None = None
 ) -> Target:
     """The run's model with its best weights, and random inputs to its measure. model: that model, if it is in
     memory already"""
@@ -203,8 +194,7 @@ def _target_of_function(package: str, name: str) -> Target:
     model, inputs, symmetry, roles = (*made, None, None)[:4]
     if not isinstance(model, nn.Module):
         raise RegardError(
-            f"{whole} returned {type(model).__name__} as its model; it should be a torch.nn.Module, in "
-            f"{RETURNS}"
+            f"{whole} returned {type(model).__name__} as its model; it should be a torch.nn.Module, in {RETURNS}"
         )
     if not isinstance(inputs, Tensor | Mapping | tuple | list) or not len(inputs):
         got = type(inputs).__name__
@@ -212,9 +202,7 @@ def _target_of_function(package: str, name: str) -> Target:
             f"{whole} returned {got} as inputs; they should be a tensor, a tuple of them, or a dict by name"
         )
     if roles is None and isinstance(symmetry, Roles):
-        raise RegardError(
-            f"{whole} returned roles in the place of the symmetry; return (model, inputs, None, roles)"
-        )
+        raise RegardError(f"{whole} returned roles in the place of the symmetry; return (model, inputs, None, roles)")
     if roles is not None and not isinstance(roles, Roles):
         raise RegardError(
             f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles"
@@ -265,8 +253,7 @@ def _found(package: str, name: str) -> Callable[[], Any]:
     ]
     if needed:
         raise RegardError(
-            f"{package}:{name} needs {', '.join(needed)}; name a function without arguments, returning "
-            f"{RETURNS}"
+            f"{package}:{name} needs {', '.join(needed)}; name a function without arguments, returning {RETURNS}"
         )
     made: Callable[[], Any] = function
     return made

@@ -20,11 +20,7 @@ CAPACITY = (
     "capacity_factor",
     "moe_eval_capacity_token_fraction",
 )  # tokens compete for places at an expert
-RANDOM = (
-    "noise",
-    "noise_sequence",
-    "noise_scale",
-)  # it draws numbers, also in eval mode, unless it is given them
+RANDOM = ("noise", "noise_sequence", "noise_scale")  # it draws numbers, also in eval mode, unless it is given them
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "canine": ("padding",),  # pools characters by fours, whatever the mask
     "convbert": ("padding",),  # convolves over neighbouring tokens, whatever the mask
@@ -43,9 +39,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "nystromformer": ("padding",),  # its landmarks are means of equal parts, padding included
     "reformer": ("padding",),  # hashes; works in chunks
     "sam3_lite_text_text_model": ("padding",),  # stretches its places to the length
-    "unlimited_ocr": (
-        "cache",
-    ),  # what is read at once is kept for good, and what is written only for a while
+    "unlimited_ocr": ("cache",),  # what is read at once is kept for good, and what is written only for a while
     "vilt": (
         "determinism",
         "neighbours",
@@ -61,9 +55,7 @@ CACHES = ("past_key_values", "cache_params", "state")  # what a model calls its 
 def is_causal(model: nn.Module) -> bool:
     """Does its attention look back only? Its modules say so, or else its configuration and its place in the
     library."""
-    said = {
-        module.is_causal for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)
-    }
+    said = {module.is_causal for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)}
     if len(said) == 1:
         return bool(said.pop())
     config: Any = model.config
@@ -121,18 +113,13 @@ def promises(model: nn.Module, roles: Roles, follows: bool) -> dict[str, str]:
         never += ["precision"]  # a rounding may send a token to another expert, or choose another box
     if _has(model, *CAPACITY):
         never += ["neighbours"]
-    if any(
-        name in inspect.signature(model.forward).parameters or hasattr(model.config, name) for name in RANDOM
-    ):
+    if any(name in inspect.signature(model.forward).parameters or hasattr(model.config, name) for name in RANDOM):
         never += ["determinism", "neighbours", "precision"]
     return {**found, **dict.fromkeys(never, "not promised")}
 
 
 def _has(model: nn.Module, *names: str) -> bool:
     """Has its configuration, or a part of it, one of these fields with a number above 1?"""
-    parts = [
-        model.config,
-        *(getattr(model.config, part, None) for part in ("text_config", "encoder", "decoder")),
-    ]
+    parts = [model.config, *(getattr(model.config, part, None) for part in ("text_config", "encoder", "decoder"))]
     values = [getattr(part, name, None) for part in parts for name in names]
     return any(isinstance(value, int | float) and value > 1 for value in values)

@@ -275,10 +275,7 @@ class Snapshot:
     @torch.no_grad()
     def take(self, state: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """The same tensors, by file and name, in this memory."""
-        found = {
-            file: {name: self._copy((file, name), x) for name, x in part.items()}
-            for file, part in state.items()
-        }
+        found = {file: {name: self._copy((file, name), x) for name, x in part.items()} for file, part in state.items()}
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
         return found
@@ -286,9 +283,7 @@ class Snapshot:
     def _copy(self, key: tuple[str, str], x: Any) -> Any:
         held = self.held.get(key)
         if held is None or held.shape != x.shape or held.dtype != x.dtype:
-            if (
-                local(x) is not x or x.device.type == "cpu"
-            ):  # of rows of each process, these stay where they are
+            if local(x) is not x or x.device.type == "cpu":  # of rows of each process, these stay where they are
                 held = torch.empty_like(x.detach(), memory_format=torch.contiguous_format)
             else:
                 held = torch.empty(x.shape, dtype=x.dtype, pin_memory=x.device.type == "cuda")

@@ -75,9 +75,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.steps is None and self.minutes is None:
-            raise RegardError(
-                "training needs a budget, got minutes=None and steps=None; give minutes or steps"
-            )
+            raise RegardError("training needs a budget, got minutes=None and steps=None; give minutes or steps")
         if self.steps is None and self.decay > 0.9:
             raise RegardError(
                 "must be at most 0.9 with a budget in minutes, because the first steps are timed before the "

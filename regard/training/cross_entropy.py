@@ -30,11 +30,7 @@ def cross_entropy(logits: Tensor, target: Tensor, smoothing: float = 0.0) -> Ten
     # (a compiler fuses the plain form by itself)
     if logits.numel() < LARGE or torch.compiler.is_compiling():
         return F.cross_entropy(
-            logits.to(exact),
-            target,
-            ignore_index=IGNORE,
-            label_smoothing=smoothing,
-            reduction="sum",
+            logits.to(exact), target, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum"
         )
     total: Tensor = _InPieces.apply(logits, target, smoothing, exact)
     return total

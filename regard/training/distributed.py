@@ -63,9 +63,7 @@ class DistributedStepper(Stepper):
     numbers of real tokens.
     """
 
-    def __init__(
-        self, model: nn.Module, task: Task, source: Source, config: TrainConfig, ranks: Ranks
-    ) -> None:
+    def __init__(self, model: nn.Module, task: Task, source: Source, config: TrainConfig, ranks: Ranks) -> None:
         check_sliceable(source)
         if getattr(task, "tensors", None) is not None:
             raise RegardError(
@@ -120,9 +118,7 @@ class DistributedStepper(Stepper):
         average_tables(list(self.tables.values()), self.ranks)
         total = sum(sums[1:], sums[0])
         if count > 1:
-            torch._foreach_mul_(
-                self.optimiser.gradients(), (sums[0][1].clamp(min=1) / total[1].clamp(min=1)).float()
-            )
+            torch._foreach_mul_(self.optimiser.gradients(), (sums[0][1].clamp(min=1) / total[1].clamp(min=1)).float())
         return (total[0] / total[1].clamp(min=1)).float(), size
 
     def _backward(self, mine: Slice, before: list[Tensor]) -> Tensor:
@@ -256,18 +252,14 @@ class ShardedStepper(DistributedStepper):
     """A DistributedStepper whose process has a part of each weight. Evaluations and samples use the whole weights,
     which each process gathers for as long as they take."""
 
-    def __init__(
-        self, model: nn.Module, task: Task, source: Source, config: TrainConfig, ranks: Ranks
-    ) -> None:
+    def __init__(self, model: nn.Module, task: Task, source: Source, config: TrainConfig, ranks: Ranks) -> None:
         if config.average is not None:
             raise RegardError(
                 f"--train.average {config.average} needs all weights in each process; leave it out (None), or use "
                 "--train.parallel ddp"
             )
         if config.compile:
-            raise RegardError(
-                "--train.compile goes with --train.parallel ddp, not with fsdp; leave one of them out"
-            )
+            raise RegardError("--train.compile goes with --train.parallel ddp, not with fsdp; leave one of them out")
         # for evaluations; its weights are empty between them
         empty = {id(p): nn.Parameter(p.new_empty(0), p.requires_grad) for p in model.parameters()}
         self.whole = copy.deepcopy(model, dict(empty))

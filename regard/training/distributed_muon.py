@@ -120,9 +120,7 @@ def _scatter_rows(made: Tensor | None, rows: Tensor, total: int, owner: int) -> 
         dist.scatter(mine, None, src=owner)
     else:
         most = len(mine)
-        filled = torch.zeros(
-            most * dist.get_world_size(), mine.shape[1], dtype=mine.dtype, device=mine.device
-        )
+        filled = torch.zeros(most * dist.get_world_size(), mine.shape[1], dtype=mine.dtype, device=mine.device)
         filled[:total] = made.to(mine.dtype)
         dist.scatter(mine, list(filled.split(most)), src=owner)
     return mine[: len(rows)].reshape(rows.shape)

@@ -58,9 +58,7 @@ def _powers_of_blocks(model: nn.Module) -> Iterator[tuple[nn.Parameter, int]]:
             blocks = [_blocks_of(part) for part in parts]
             above = [sum(map(len, blocks[i + 1 :])) for i in range(len(blocks))]
             each = [
-                (block, above[i] + len(inner) - k)
-                for i, inner in enumerate(blocks)
-                for k, block in enumerate(inner)
+                (block, above[i] + len(inner) - k) for i, inner in enumerate(blocks) for k, block in enumerate(inner)
             ]
             previous = [count + 1 for count in above]
         for block, power in each:

@@ -127,9 +127,7 @@ class Training:
         self.plan: Plan | None = None
         self.timekeeper: Timekeeper | None = None  # of a budget in minutes
         self.notes: list[str] = []
-        self.unread: list[
-            tuple[int, Tensor, int, float]
-        ] = []  # steps whose loss was not read from the device yet
+        self.unread: list[tuple[int, Tensor, int, float]] = []  # steps whose loss was not read from the device yet
         self.loss: float | None = None
         self.keep = find_measure(config.keep, stepper.task)
         self.saved = self.counted = time.perf_counter()
@@ -182,9 +180,7 @@ class Training:
             if key in then and then[key] != now[key]
         ]
         if changed and found is not None:
-            self.notes.append(
-                f"the run was started with {'; '.join(changed)}: losses may differ in their last digits"
-            )
+            self.notes.append(f"the run was started with {'; '.join(changed)}: losses may differ in their last digits")
         return found
 
     # ── the loop
@@ -277,9 +273,7 @@ class Training:
             return step % every == 0
         if self.plan is None or self.timekeeper is None:
             return False
-        return bool(
-            self.ranks.same(self.timekeeper.eval_due(self.plan, self.state.last_eval, self._seconds()))[0]
-        )
+        return bool(self.ranks.same(self.timekeeper.eval_due(self.plan, self.state.last_eval, self._seconds()))[0])
 
     def _evaluate(self) -> None:
         """Evaluate; save and publish a new best. A signal to stop ends it early, and the resumed run
@@ -303,8 +297,7 @@ class Training:
             )
         if not math.isfinite(measures["loss"]):
             raise NotANumber(
-                f"the validation loss is not a number ({measures['loss']}) at step {now.step}; "
-                f"{self._advice()}"
+                f"the validation loss is not a number ({measures['loss']}) at step {now.step}; {self._advice()}"
             )
         now.measures, now.worse = measures, now.worse + 1
         last = self.keep == LAST or now.best_step is None

@@ -18,11 +18,7 @@ from regard.training.rules import Rule
 # the one before leaves. A smaller error needs more polynomials and learns no faster.
 # Outside its interval a polynomial diverges, and rounding may lead there. So each but the first is stretched
 # by 1 %.
-POLYNOMIALS = (
-    (8.093369, -23.620430, 17.446152),
-    (3.600580, -2.641876, 0.510505),
-    (2.634950, -1.919007, 0.430649),
-)
+POLYNOMIALS = ((8.093369, -23.620430, 17.446152), (3.600580, -2.641876, 0.510505), (2.634950, -1.919007, 0.430649))
 MARGIN = 1.01
 
 

@@ -41,14 +41,9 @@ def split(model: nn.Module) -> Split:
     says so by `sparse_features = True`.
     """
     tables = {
-        id(p)
-        for each in model.modules()
-        if not isinstance(each, MATRICES)
-        for p in each.parameters(recurse=False)
+        id(p) for each in model.modules() if not isinstance(each, MATRICES) for p in each.parameters(recurse=False)
     }
-    repeated = {
-        id(p) for each in model.modules() if isinstance(each, nn.ModuleList) for p in each.parameters()
-    }
+    repeated = {id(p) for each in model.modules() if isinstance(each, nn.ModuleList) for p in each.parameters()}
     rare = {
         id(p)
         for each in model.modules()
@@ -109,9 +104,7 @@ def make(model: nn.Module, config: TrainConfig, muon: type[Muon] = Muon) -> Opti
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0
     if not (parts.body or parts.matrices or parts.sparse or parts.rest):
-        raise RegardError(
-            f"{type(model).__name__} has no parameters to train; set requires_grad on at least one"
-        )
+        raise RegardError(f"{type(model).__name__} has no parameters to train; set requires_grad on at least one")
     rates = {} if config.layer_decay == 1 else layer_rates(model, config.layer_decay)
     sparse = _make_sparse(model, parts)
     matrices = parts.body | parts.matrices
@@ -154,10 +147,7 @@ def make(model: nn.Module, config: TrainConfig, muon: type[Muon] = Muon) -> Opti
 def _stacked(model: nn.Module, parameters: Mapping[str, Tensor]) -> dict[str, int]:
     """Parameters that are several matrices, and how many: projections of nn.MultiheadAttention, weights of experts."""
     of_experts = {
-        id(p)
-        for each in model.modules()
-        if isinstance(each, ExpertLinear)
-        for p in each.parameters(recurse=False)
+        id(p) for each in model.modules() if isinstance(each, ExpertLinear) for p in each.parameters(recurse=False)
     }
     found = {name: p.shape[0] for name, p in parameters.items() if id(p) in of_experts}
     for name, p in parameters.items():
@@ -166,9 +156,7 @@ def _stacked(model: nn.Module, parameters: Mapping[str, Tensor]) -> dict[str, in
     return found
 
 
-def _by_rate(
-    parameters: Mapping[str, Tensor], rates: Mapping[str, float]
-) -> Iterator[tuple[dict[str, Tensor], float]]:
+def _by_rate(parameters: Mapping[str, Tensor], rates: Mapping[str, float]) -> Iterator[tuple[dict[str, Tensor], float]]:
     """The parameters whose learning rates are multiplied by the same number, and this number; 1 where `rates` has
     none."""
     groups: dict[float, dict[str, Tensor]] = {}

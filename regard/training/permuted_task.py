@@ -43,9 +43,7 @@ class PermutedToken(Classify):
         if real is not None:
             draw = draw.masked_fill(~real, -1)
         order = draw.argsort(dim=1, stable=True)  # slots, the first in the order first
-        rank = torch.empty_like(order).scatter_(
-            1, order, torch.arange(order.shape[1]).to(order).expand_as(order)
-        )
+        rank = torch.empty_like(order).scatter_(1, order, torch.arange(order.shape[1]).to(order).expand_as(order))
         asked = order[:, order.shape[1] - max(1, round(self.share * order.shape[1])) :]
         target = tokens.gather(1, asked)
         if real is not None:

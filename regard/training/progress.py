@@ -317,8 +317,7 @@ class Board(Observer):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise RegardError(
-                "TensorBoard is not installed; use pip install 'regard[tensorboard]', or leave tensorboard "
-                "out"
+                "TensorBoard is not installed; use pip install 'regard[tensorboard]', or leave tensorboard out"
             ) from error
         self.make: Any = SummaryWriter
         self.writer: Any = None
@@ -393,7 +392,5 @@ class Speed:
             rate = ""
         if not self.steps or self.step == self.first:
             return rate
-        pace = (time.perf_counter() - self.began) / (
-            self.step - self.first
-        )  # evaluations and checkpoints included
+        pace = (time.perf_counter() - self.began) / (self.step - self.first)  # evaluations and checkpoints included
         return f"{rate}  {say_time(pace * (self.steps - self.step))} left"

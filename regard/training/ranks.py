@@ -170,9 +170,7 @@ class Ranks:
         if told is not None:
             return RankError(told)
         if not missing:
-            return LostRank(
-                f"rank {self.rank}: the connection to the other processes broke; go on with --resume"
-            )
+            return LostRank(f"rank {self.rank}: the connection to the other processes broke; go on with --resume")
         names = " and ".join(f"rank {rank}{self._where(rank)}" for rank in missing)
         if waited >= 0.9 * self.timeout:
             return LostRank(
@@ -337,9 +335,7 @@ def _join(timeout: float, device: str) -> Ranks:
     store.set(f"where/{rank}", f"process {os.getpid()} on {socket.gethostname()}")
     backend = _choose_backend(device, local)
     try:
-        dist.init_process_group(
-            backend, store=store, rank=rank, world_size=world, timeout=timedelta(seconds=timeout)
-        )
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timedelta(seconds=timeout))
     except RuntimeError as error:
         raise RegardError(f"rank {rank} cannot join the others: {_first_line(error)}") from error
     atexit.register(_leave)
@@ -370,9 +366,7 @@ def _choose_backend(device: str, local: int) -> str:
 def _from_environment(name: str) -> str:
     found = os.environ.get(name)
     if found is None:
-        raise RegardError(
-            f"WORLD_SIZE is set and {name} is not; start several processes by torchrun, which sets both"
-        )
+        raise RegardError(f"WORLD_SIZE is set and {name} is not; start several processes by torchrun, which sets both")
     return found
 
 

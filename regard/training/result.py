@@ -41,9 +41,7 @@ class Result:
         if self.reason == "stopped":
             return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
         if self.reason == "patience":
-            why = (
-                f" because the validation {self.keep} no longer {'rises' if self.keep in RISING else 'falls'}"
-            )
+            why = f" because the validation {self.keep} no longer {'rises' if self.keep in RISING else 'falls'}"
         else:
             why = ""
         if self.step == 1:
@@ -67,9 +65,7 @@ class Result:
         else:
             last = ""
         best = "highest" if self.keep in RISING else "lowest"
-        return (
-            f"kept: {weights} of step {self.best_step:,}{last}, which had the {best} validation {self.keep}"
-        )
+        return f"kept: {weights} of step {self.best_step:,}{last}, which had the {best} validation {self.keep}"
 
     def lines(self) -> list[str]:
         """All lines that are printed at the end."""

@@ -26,9 +26,7 @@ def local(x: Any) -> Tensor:
 class Rule:
     """Some parameters by name, the learning rate at its highest, and what is remembered: state[key][name]."""
 
-    def __init__(
-        self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, keys: tuple[str, ...]
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, keys: tuple[str, ...]) -> None:
         self.parameters, self.lr, self.weight_decay = dict(parameters), lr, weight_decay
         self.state = {key: {name: torch.zeros_like(p) for name, p in self.parameters.items()} for key in keys}
 
@@ -54,11 +52,7 @@ class AdamW(Rule):
     formula: ClassVar[Callable[..., None]] = staticmethod(adamw)
 
     def __init__(
-        self,
-        parameters: Mapping[str, Tensor],
-        lr: float,
-        weight_decay: float,
-        betas: tuple[float, float] = (0.9, 0.95),
+        self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.95)
     ) -> None:
         super().__init__(parameters, lr, weight_decay, ("mean", "square"))
         self.betas = betas
@@ -104,9 +98,7 @@ class Adam(AdamW):
 class SGD(Rule):
     """m ← βm + g + decay·w;  w ← w − lr·m."""
 
-    def __init__(
-        self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, momentum: float = 0.9
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, momentum: float = 0.9) -> None:
         super().__init__(parameters, lr, weight_decay, ("momentum",))
         self.momentum = momentum
 

@@ -61,9 +61,7 @@ class ScoreList:
     def add_classes(self, logits: Tensor, target: Tensor, loss: str) -> None:
         """Logits of the targets that are not IGNORE.   ... c, ...   loss: what the cross-entropy is called"""
         logits, flat = logits.float(), target.reshape(-1).long()
-        each = F.cross_entropy(
-            logits.reshape(-1, logits.shape[-1]), flat, ignore_index=IGNORE, reduction="none"
-        )
+        each = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), flat, ignore_index=IGNORE, reduction="none")
         asked = target != IGNORE
         best = logits.max(-1)
         right = (best.indices == target) & asked

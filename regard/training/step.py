@@ -26,12 +26,7 @@ from regard.training.ranks import ALONE, Ranks
 from regard.training.schedule import schedule
 from regard.training.tasks import Task
 
-OTHER_NAMES = {
-    "gpu": "cuda",
-    "nvidia": "cuda",
-    "metal": "mps",
-    "apple": "mps",
-}  # of devices, as people type them
+OTHER_NAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps"}  # of devices, as people type them
 
 
 class Stepper:
@@ -88,10 +83,7 @@ class Stepper:
         total = _above_zero(sum(weights))  # now each target counts the same, as it would in one large batch
         torch._foreach_mul_(self.optimiser.gradients(), _above_zero(weights[0]) / total)
         mean = (
-            sum(
-                (loss * weight for loss, weight in zip(losses, weights, strict=True)),
-                torch.zeros_like(losses[0]),
-            )
+            sum((loss * weight for loss, weight in zip(losses, weights, strict=True)), torch.zeros_like(losses[0]))
             / total
         )
         return mean, size

@@ -75,9 +75,7 @@ class StreamedToken(NextToken):
 
         A last segment may be shorter: it is filled up, with nothing to predict."""
         logits, target = self._ask(model, batch)
-        flat = F.cross_entropy(
-            logits.flatten(0, 1), target.flatten().long(), ignore_index=IGNORE, reduction="none"
-        )
+        flat = F.cross_entropy(logits.flatten(0, 1), target.flatten().long(), ignore_index=IGNORE, reduction="none")
         right = (logits.argmax(-1) == target).float()
         short = self.segment - target.shape[1]
         filled = F.pad(target, (0, short), value=IGNORE)

@@ -13,9 +13,7 @@ from regard.data.batch import Batch
 
 Count = Tensor | int
 Numbers = Mapping[str, list[float]]
-_over_ranks: ContextVar[Callable[[Numbers], dict[str, list[float]]] | None] = ContextVar(
-    "over_ranks", default=None
-)
+_over_ranks: ContextVar[Callable[[Numbers], dict[str, list[float]]] | None] = ContextVar("over_ranks", default=None)
 
 
 class Numbered:

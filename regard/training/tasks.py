@@ -112,9 +112,7 @@ class Classify:
         confusion = torch.zeros(classes, classes, dtype=torch.long)
         return self._measure(model, batches, confusion), confusion
 
-    def _measure(
-        self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None
-    ) -> dict[str, float]:
+    def _measure(self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None) -> dict[str, float]:
         """Means over all batches, in one pass; predictions are counted in `confusion`."""
         sums = Sums()
         for number, batch in number_batches(batches):
@@ -167,9 +165,7 @@ class MaskedToken(Classify):
     best_by = "loss"
     cross_entropy = "loss"
 
-    def __init__(
-        self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0
-    ) -> None:
+    def __init__(self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0) -> None:
         if not 0 < share <= 1:
             raise RegardError(f"share must be above 0 and at most 1, got {share}")
         super().__init__()
@@ -189,9 +185,7 @@ class MaskedToken(Classify):
         if real is not None:
             chosen &= real
         hidden = torch.where(draw[1] < 0.8, self.mask, torch.where(draw[1] < 0.9, other, tokens))
-        return batch.replace(
-            target=tokens.masked_fill(~chosen, IGNORE), tokens=torch.where(chosen, hidden, tokens)
-        )
+        return batch.replace(target=tokens.masked_fill(~chosen, IGNORE), tokens=torch.where(chosen, hidden, tokens))
 
     def _fixed(self, batch: Batch, number: int) -> Batch:
         return self.hide(batch, torch.Generator().manual_seed(self.seed * 1_000_003 + number))
@@ -220,9 +214,7 @@ class Regress:
             apart = out - target
             off = apart.abs() * apart.new_tensor(self.scale)
             if len(self.names) > 1:  # each is the mean of its own share of all numbers
-                named = {
-                    f"MAE {name}": off[..., i].sum() * len(self.names) for i, name in enumerate(self.names)
-                }
+                named = {f"MAE {name}": off[..., i].sum() * len(self.names) for i, name in enumerate(self.names)}
             else:
                 exact = target.double()
                 named = {"MAE": off.sum(), "target": exact.sum(), "square": exact.square().sum()}
@@ -256,9 +248,7 @@ class Regress:
         """Output and target, and which of them count, by their first axes; None: all."""
         out, target = call(model, batch).float(), batch.target.float()
         real = batch.get("real")
-        each = (
-            out.dim() == 3 and real is not None and out.shape[:2] == real.shape
-        )  # of every element of a set
+        each = out.dim() == 3 and real is not None and out.shape[:2] == real.shape  # of every element of a set
         if out.shape == (*target.shape, 1):
             out = out.squeeze(-1)
         if out.shape != target.shape:  # torch would broadcast b 1 against b to b b, and learn nonsense
@@ -298,9 +288,7 @@ class Custom:
                 given = f"shape {tuple(loss.shape)}"
             else:
                 given = type(loss).__name__
-            raise RegardError(
-                f"a task must return the mean loss as a scalar tensor, got {given}; try loss.mean()"
-            )
+            raise RegardError(f"a task must return the mean loss as a scalar tensor, got {given}; try loss.mean()")
         return loss, count
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
@@ -330,8 +318,7 @@ def as_task(task: Any) -> Task:
     if callable(task):
         return Custom(task)
     raise RegardError(
-        f"a task must be a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got "
-        f"{type(task).__name__}"
+        f"a task must be a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got {type(task).__name__}"
     )
 
 

@@ -80,9 +80,7 @@ class ThreadTrial:
         if len(self.counts) == 1:
             return None
         best = self.choose()
-        others = ", ".join(
-            f"{_threads(each)} {_duration(self.step(each))}" for each in self.counts if each != best
-        )
+        others = ", ".join(f"{_threads(each)} {_duration(self.step(each))}" for each in self.counts if each != best)
         words = f"{_threads(best)}: {_duration(self.step(best))} a step ({others})"
         if best == self.counts[0]:
             return words

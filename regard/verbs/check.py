@@ -27,14 +27,11 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
     if not isinstance(model, str | os.PathLike):
         if inputs is None:
             raise RegardError(
-                "check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its "
-                "forward"
+                "check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its forward"
             )
         return measure.check(model, inputs, **how)
     if inputs is not None:
-        raise RegardError(
-            "a target brings its own inputs; to check a module on yours, give the module itself"
-        )
+        raise RegardError("a target brings its own inputs; to check a module on yours, give the module itself")
     return check_target(open_target(model, seed=how.get("seed", 0)), **how)
 
 

@@ -168,9 +168,7 @@ class StoryOptions:
             raise RegardError(f"--out is a page and must end in .html, got {self.out!r}")
         scheme = (self.docs or "").partition(":")
         if scheme[1] and scheme[0] not in ("http", "https", "file"):
-            raise RegardError(
-                f"--docs is an address of pages (http, https, file or relative), got {self.docs!r}"
-            )
+            raise RegardError(f"--docs is an address of pages (http, https, file or relative), got {self.docs!r}")
 
 
 def _check_served(port: int | None, out: str | None) -> None:

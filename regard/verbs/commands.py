@@ -70,10 +70,7 @@ def list_parts(words: list[str]) -> int:
     else:
         for category in registry.categories():
             print_table(
-                [
-                    (category.ljust(10), registry.describe(category)),
-                    ("", ", ".join(registry.entries(category))),
-                ]
+                [(category.ljust(10), registry.describe(category)), ("", ", ".join(registry.entries(category)))]
             )
         print("\nMore about one category: regard list CATEGORY")
     return 0
@@ -94,9 +91,7 @@ def train(words: list[str]) -> int:
         print_table([(name, each.sentence) for name, each in registry.entries("recipes").items()])
         return 0
     if not words or words[0].startswith("-"):
-        raise RegardError(
-            f"regard train needs the name of a recipe: {', '.join(registry.entries('recipes'))}"
-        )
+        raise RegardError(f"regard train needs the name of a recipe: {', '.join(registry.entries('recipes'))}")
     name, rest = words[0], words[1:]
     check_single_path(rest)
     given, rest = pop_options(rest, ("--data", "--model", "--task", "--from", "--out"))
@@ -162,14 +157,8 @@ def train_as_asked(
     data, kind, start, out = (given.get(name) for name in ("--data", "--model", "--from", "--out"))
     task = given.get("--task")
     chosen = {"--model": kind, "--task": None if kind else task}  # as the help is asked for
-    program = " ".join(
-        [f"regard train {recipe.name}", *(f"{name} {each}" for name, each in chosen.items() if each)]
-    )
-    how: dict[str, Any] = {
-        "note": progress_printer(),
-        "observers": [watch(), ending],
-        "report": report,
-    }
+    program = " ".join([f"regard train {recipe.name}", *(f"{name} {each}" for name, each in chosen.items() if each)])
+    how: dict[str, Any] = {"note": progress_printer(), "observers": [watch(), ending], "report": report}
     if started_by_torchrun():
         how["note"] = None
     with scanning_once(), telling_errors():
@@ -217,23 +206,17 @@ def generate(words: list[str]) -> int:
         return 0
     path = words[0] if words else ""
     if not path or path.startswith("-"):
-        raise RegardError(
-            f"regard generate takes one run first, got {path or 'none'}; see: regard generate --help"
-        )
+        raise RegardError(f"regard generate takes one run first, got {path or 'none'}; see: regard generate --help")
     from regard.recipes.base import recipe_of
     from regard.targets.imported import open_run
 
     run = open_run(path)
     recipe = recipe_of(run)
     if recipe.generate_options is None:
-        raise RegardError(
-            f"{run.path} was trained on {recipe.name}, which generates nothing; use regard predict"
-        )
+        raise RegardError(f"{run.path} was trained on {recipe.name}, which generates nothing; use regard predict")
     chosen, rest = options.read_options(recipe.generate_options, words[1:], "regard generate")
     if rest:
-        raise RegardError(
-            f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help"
-        )
+        raise RegardError(f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help")
     for piece in recipe.generate(run, chosen, _print_note):
         print(piece, end="", flush=True)
     return 0
@@ -280,9 +263,7 @@ def predict(words: list[str]) -> int:
         if chosen.out is not None:
             raise RegardError("--embeddings and --out are two questions; give one of them")
         column = data.pop("data.text", None)
-        _, vectors = embed(
-            words[0], words[1:], chosen.embeddings, column=column, options=data, note=_print_note
-        )
+        _, vectors = embed(words[0], words[1:], chosen.embeddings, column=column, options=data, note=_print_note)
         print(f"{chosen.embeddings}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
         return 0
     from regard.training.keep_memory import retain_freed_memory
@@ -361,12 +342,7 @@ def check(words: list[str]) -> int:
 
     from regard.verbs.check import check as measure
 
-    how: dict[str, Any] = {
-        "seed": chosen.seed,
-        "trials": chosen.trials,
-        "laws": laws,
-        "length": chosen.length,
-    }
+    how: dict[str, Any] = {"seed": chosen.seed, "trials": chosen.trials, "laws": laws, "length": chosen.length}
     if chosen.dtype is not None:
         how["dtype"] = getattr(torch, chosen.dtype)
     if chosen.device is not None:
@@ -478,7 +454,4 @@ def one_word(words: list[str], command: str, what: str) -> str:
 def print_table(rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     for row in rows:
-        print(
-            "  "
-            + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
-        )
+        print("  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))

@@ -89,9 +89,7 @@ def compare(runs: Sequence[Place], *, data: Place | None = None, note: Note | No
         note("evaluating", 1.0)
     first = next((place for place, one in enumerate(judged) if isinstance(one, Judged)), 0)
     pairs = [
-        _pair(names[place], names[first], one, judged[first])
-        for place, one in enumerate(judged)
-        if place != first
+        _pair(names[place], names[first], one, judged[first]) for place, one in enumerate(judged) if place != first
     ]
     settings, partly = differing(found)
     return Comparison(

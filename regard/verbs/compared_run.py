@@ -160,10 +160,7 @@ def _outcome(run: Run, events: Sequence[Mapping[str, Any]], best: Mapping[str, A
         return None
     count = (run.config.counts or run.config.corpus or {}).get("validation")
     return Outcome(
-        split="validation",
-        measures=_measures(best),
-        count=count if isinstance(count, int) else None,
-        step=kept,
+        split="validation", measures=_measures(best), count=count if isinstance(count, int) else None, step=kept
     )
 
 

@@ -37,9 +37,7 @@ def evaluate(
     run = open_run(path)
     recipe, options = configure(recipe_of(run), options)
     if options and data is None:
-        raise RegardError(
-            f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too"
-        )
+        raise RegardError(f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too")
     run = read_differently(run, recipe, options)
     context = DataContext(cache=cache_folder(), note=note, old=run)
     if run.config.imported is not None and run.config.origin is None and data is None:

@@ -78,9 +78,7 @@ def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Obse
     tell(observers, "tested", found.measures, found.count)
 
 
-def _tell_outcome(
-    run: Run, job: Job, ended: Result, found: Evaluation | None, observers: Sequence[Observer]
-) -> None:
+def _tell_outcome(run: Run, job: Job, ended: Result, found: Evaluation | None, observers: Sequence[Observer]) -> None:
     if (line := outcome_line(run, job, ended, found)) is not None:
         tell(observers, "concluded", line)
 

@@ -24,9 +24,7 @@ def generate(model: Any, prompt: str = "", *, weights: str | None = None, **how:
     """
     model = _load_generator(model, weights)
     if how.get("samples", 1) != 1:
-        raise RegardError(
-            f"generate returns one text, got samples={how['samples']}; use regard.verbs.generate.samples"
-        )
+        raise RegardError(f"generate returns one text, got samples={how['samples']}; use regard.verbs.generate.samples")
     return generation.generate(model, prompt, **how)
 
 
@@ -50,8 +48,6 @@ def _load_generator(model: Any, weights: str | None) -> Any:
     if isinstance(model, str | os.PathLike):
         model = load(model) if weights is None else load_to_write(model, weights)
     elif weights is not None:
-        raise RegardError(
-            f"weights={weights!r} goes with the path of a run; give a path, or leave weights out"
-        )
+        raise RegardError(f"weights={weights!r} goes with the path of a run; give a path, or leave weights out")
     generation.check_generates(model)
     return model

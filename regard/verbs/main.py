@@ -12,14 +12,7 @@ from regard.verbs.memory import limit_memory, out_of_memory
 from regard.verbs.threads import speak_once, wait_passively
 
 # whose import adds their commands
-OFFERING = (
-    compare_command,
-    pretrained,
-    serve_command,
-    story,
-    tokenize,
-    verify_command,
-)
+OFFERING = (compare_command, pretrained, serve_command, story, tokenize, verify_command)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -45,9 +45,7 @@ def out_of_memory(error: BaseException, command: str) -> str | None:
     """One line that says how much was asked for and what lowers it; None for an error of another kind."""
     text = " ".join(str(error).split())
     found = next((each.search(text) for each in ASKED if each.search(text)), None)
-    vague = (
-        isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text.lower()
-    )
+    vague = isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text.lower()
     if found is None and not vague:
         return None
     lower = LOWER.get(command, OTHERS)

@@ -14,16 +14,7 @@ COUNTS = ("files", "pictures", "rows", "train", "validation", "test", "tokens", 
 def model_card(run: Run, plain: dict[str, Any]) -> str:
     """In Markdown, with the head that Hugging Face reads."""
     name = plain["architectures"][0]
-    lines = [
-        "---",
-        "library_name: transformers",
-        "tags:",
-        "- regard",
-        "---",
-        "",
-        f"# {run.path.resolve().name}",
-        "",
-    ]
+    lines = ["---", "library_name: transformers", "tags:", "- regard", "---", "", f"# {run.path.resolve().name}", ""]
     lines += [f"Kind: {run.config.kind} of regard {run.config.regard}, exported as {name}.", ""]
     if run.config.imported is not None:
         lines += [f"It began with weights of others, a model of the type {run.config.imported}.", ""]
@@ -43,9 +34,7 @@ def model_card(run: Run, plain: dict[str, Any]) -> str:
 
 def _data(run: Run) -> list[str]:
     corpus = run.config.counts or run.config.corpus or {}
-    counts = [
-        f"- {name}: {corpus[name]:,}" for name in COUNTS if type(corpus.get(name)) is int and corpus[name]
-    ]
+    counts = [f"- {name}: {corpus[name]:,}" for name in COUNTS if type(corpus.get(name)) is int and corpus[name]]
     labels = run.config.labels
     if not counts and not labels:
         return ["## Data", "", "Nothing is recorded about its data.", ""]

@@ -75,9 +75,7 @@ def change_settings(recipe: Recipe, settings: Settings, words: list[str], progra
 
 def _typed_options(chosen: Any, words: list[str]) -> dict[str, Any]:
     """The options among the words with their values, by dotted name: also those that equal the default."""
-    return {
-        key: reduce(getattr, key.split("."), chosen) for key in read_words(type(chosen), words, "", _ignore)
-    }
+    return {key: reduce(getattr, key.split("."), chosen) for key in read_words(type(chosen), words, "", _ignore)}
 
 
 def _ignore(word: str) -> None:
@@ -158,9 +156,7 @@ def as_option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read_words(
-    cls: type[Any], words: list[str], program: str, other: Callable[[str], None]
-) -> dict[str, Any]:
+def read_words(cls: type[Any], words: list[str], program: str, other: Callable[[str], None]) -> dict[str, Any]:
     """The options that the words say, by dotted name. other: what is done with a word that is none"""
     known = {as_option(name): (name, hint) for name, hint in types_of(cls).items()}
     found: dict[str, Any] = {}
@@ -184,9 +180,7 @@ def read_words(
         if not values:
             raise RegardError(f"{option} needs a value after it; see: {program} --help")
         if inner and values != ["None"]:
-            parts = (
-                values if is_unsplit(hint) else [part for each in values for part in each.split(",") if part]
-            )
+            parts = values if is_unsplit(hint) else [part for each in values for part in each.split(",") if part]
             found[name] = [read_value(each, inner[0]) for each in parts]
         else:
             found[name] = read_value(values[0], hint)
@@ -215,9 +209,7 @@ def _looks_like_path(word: str) -> bool:
     return os.path.exists(word) or "/" in word or "*" in word or (suffix.isalnum() and not suffix.isdigit())
 
 
-def unknown_option(
-    word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()
-) -> RegardError:
+def unknown_option(word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()) -> RegardError:
     name = word.partition("=")[0]
     if not name.startswith("-"):
         hope = ""
@@ -227,17 +219,13 @@ def unknown_option(
     settable = [each for each in known if each[2:].replace("-", "_") not in hidden]
     same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]
     near = same[0] if same else nearest(name, settable)
-    return RegardError(
-        f"there is no option {name}; {f'did you mean {near}? ' if near else ''}see: {program} --help"
-    )
+    return RegardError(f"there is no option {name}; {f'did you mean {near}? ' if near else ''}see: {program} --help")
 
 
 # ── help
 
 
-def help_text(
-    recipe: Recipe, path: str | None, kind: str | None, words: list[str], *, every: bool = False
-) -> str:
+def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[str], *, every: bool = False) -> str:
     """The options of a recipe with their defaults: the usual ones, or every one."""
     default = recipe.defaults(path, kind, early_options(recipe, words))
     known = {**recipe.help, **{name: what.format(recipe=recipe.name) for name, what in FIRST.items()}}
@@ -249,9 +237,7 @@ def help_text(
         f"examples:{examples}\n\n"
         f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help "
         "to see yours.\n\n"
-        + list_options(
-            type(default), default, program, every, {*recipe.derived_options(default), "data.path"}
-        )
+        + list_options(type(default), default, program, every, {*recipe.derived_options(default), "data.path"})
     )
 
 

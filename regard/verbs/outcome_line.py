@@ -41,8 +41,7 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
     if "test" in (run.config.data or {}) and not job.own_splits:
         advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"
     return (
-        f"{said}, by which the weights were chosen, so new {job.examples} are likely predicted a little worse"
-        f"{advice}"
+        f"{said}, by which the weights were chosen, so new {job.examples} are likely predicted a little worse{advice}"
     )
 
 

@@ -84,9 +84,7 @@ def list_inputs(inputs: Any) -> list[Any]:
     return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in several]
 
 
-def _open_inputs(
-    inputs: Any, run: Run, recipe: Recipe, stack: ExitStack
-) -> tuple[list[str], Mapping[str, str]]:
+def _open_inputs(inputs: Any, run: Run, recipe: Recipe, stack: ExitStack) -> tuple[list[str], Mapping[str, str]]:
     """The inputs as paths or texts; those in memory are files until the stack closes: path -> name."""
     if (rows := rows_of(inputs)) is not None:
         file = stack.enter_context(rows_as_file(rows, lambda row: json_text(plain_cell(dict(row)))))

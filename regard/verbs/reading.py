@@ -44,9 +44,7 @@ def _read_options(options: Mapping[str, Any], names: Sequence[str], taker: str) 
     for key in options:
         if key not in known:
             given = ", ".join(f"--{name}" for name in known) or "none"
-            raise RegardError(
-                f"there is no option --{key} here; {did_you_mean(key, known)}{taker} takes {given}"
-            )
+            raise RegardError(f"there is no option --{key} here; {did_you_mean(key, known)}{taker} takes {given}")
     return {key.removeprefix("data."): _value(key, value) for key, value in options.items()}
 
 

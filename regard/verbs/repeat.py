@@ -80,10 +80,7 @@ def resume_repeats(
     recipe = get_recipe(repeats.recipe)
     origin = repeats.facts["from"]
     with exclusive_lock(repeats.path / "state"):
-        repeats.facts |= {
-            "names": _names(settings, repeats.over),
-            "settings": configs.to_dict(settings),
-        }
+        repeats.facts |= {"names": _names(settings, repeats.over), "settings": configs.to_dict(settings)}
         repeats.write()
         return _train_each(
             repeats,
@@ -106,11 +103,7 @@ def open_to_resume(
     repeats = Repeats.open(path)
     facts = repeats.facts
     known = RunConfig(
-        regard=facts["regard"],
-        recipe=facts["recipe"],
-        kind=facts["kind"],
-        origin=facts["from"],
-        given=facts["given"],
+        regard=facts["regard"], recipe=facts["recipe"], kind=facts["kind"], origin=facts["from"], given=facts["given"]
     )
     check_resumable(Run(repeats.path, known), recipe, model=model, start=start, given=given)
     return repeats, _common_settings(repeats, recipe)
@@ -176,15 +169,11 @@ def _changes(repeats: Repeats, settings: Settings) -> dict[str, Any]:
     wrong = [each for each in found if each[0] not in may_change]
     if wrong:
         said = "; ".join(f"{key} was {then!r} and is now {now!r}" for key, then, now in wrong)
-        raise RegardError(
-            f"{repeats.path} was started with other options: {said}. Resume with the same, or start anew"
-        )
+        raise RegardError(f"{repeats.path} was started with other options: {said}. Resume with the same, or start anew")
     changes = {key: now for key, _, now in found}
     fewer = changes.get("train.seeds", before.train.seeds)
     if before.train.seeds is not None and (fewer is None or fewer < before.train.seeds):
-        raise RegardError(
-            f"{repeats.path} has {before.train.seeds} seeds and may get more, but not fewer, got {fewer}"
-        )
+        raise RegardError(f"{repeats.path} has {before.train.seeds} seeds and may get more, but not fewer, got {fewer}")
     return changes
 
 
@@ -250,9 +239,7 @@ def _say_plan(repeats: Repeats, waiting: Sequence[str], train: TrainConfig) -> s
 
 
 def _say_stopped(repeats: Repeats) -> str:
-    return (
-        f"{len(repeats.figures)} of {len(repeats.names)} runs are finished; --resume goes on with the others"
-    )
+    return f"{len(repeats.figures)} of {len(repeats.names)} runs are finished; --resume goes on with the others"
 
 
 @contextmanager

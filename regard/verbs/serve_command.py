@@ -23,9 +23,7 @@ EVERY = 1.0  # seconds between two words about what goes on
 )
 def serve(words: list[str]) -> int:
     if any(word == "--key" or word.startswith("--key=") for word in words):
-        raise RegardError(
-            f"every user of a machine can read the options of a command; set {KEY} instead of --key"
-        )
+        raise RegardError(f"every user of a machine can read the options of a command; set {KEY} instead of --key")
     options = command_options("serve", "ServeOptions", words)
     if options is None:
         return 0
@@ -76,9 +74,7 @@ def introduce(served: Any, *, from_environment: bool) -> str:
     body = {"model": served.model, **served.example, "max_tokens": 40}
     # a key of the environment is a secret that need not be shown
     key = f"${KEY}" if from_environment else served.key
-    curl = (
-        f'curl {served.address}{where} -H "Authorization: Bearer {key}" -H "Content-Type: application/json"'
-    )
+    curl = f'curl {served.address}{where} -H "Authorization: Bearer {key}" -H "Content-Type: application/json"'
     return "\n".join(
         [
             f"{served.address}   model {served.model}, {served.slots} texts at once, {served.context:,} tokens each "

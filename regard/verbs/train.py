@@ -217,8 +217,7 @@ def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place
     for name, now in (("model", model), ("from", start)):
         if now is not None and recipe.aliases.get(os.fspath(now), os.fspath(now)) != before[name]:
             raise RegardError(
-                f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave "
-                "it out"
+                f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
             )
     if run.config.given != (None if given is None else type(given).__name__):
         raise RegardError(

@@ -180,9 +180,7 @@ def _published(manifest: Manifest, whole: list[Checkpoint]) -> Iterator[FileStat
         if name in COPIED and known and (manifest.folder / "state").is_dir():
             copy, done = manifest.copy_of(name), f"copied {name} to state/{name}"
             repair = partial(_restore, copy, path, done) if _entry_of(path) in known else None
-            yield _compare(
-                copy, f"state/{name}", known, f"state/{name}: --repair copies {name} there", repair
-            )
+            yield _compare(copy, f"state/{name}", known, f"state/{name}: --repair copies {name} there", repair)
 
 
 def _compare(path: Path, name: str, known: list[Entry], remedy: str, repair: Repair | None) -> FileState:
@@ -221,10 +219,7 @@ def _find_remedy(
     if exact:
         remedy = f"{name}: --repair restores it from the checkpoint of step {exact[0].step}"
     else:
-        remedy = (
-            f"{name}: --repair publishes the weights of step {whole[0].step} in its place, the last that are "
-            "whole"
-        )
+        remedy = f"{name}: --repair publishes the weights of step {whole[0].step} in its place, the last that are whole"
     return remedy, partial(_publish, manifest, [*exact, *whole][0])
 
 

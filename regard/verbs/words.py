@@ -9,12 +9,7 @@ def check_single_path(words: list[str]) -> None:
     """A glob without quotes becomes many words."""
     for number, word in enumerate(words):
         after = words[number + 1 + (word == "--data") :][:1]
-        if (
-            word.partition("=")[0] == "--data"
-            and after
-            and not after[0].startswith("-")
-            and os.path.exists(after[0])
-        ):
+        if word.partition("=")[0] == "--data" and after and not after[0].startswith("-") and os.path.exists(after[0]):
             raise RegardError(
                 f"--data takes one path, and after it comes another: {after[0]}; for several files give "
                 f"their folder, or a glob in quotes: --data '*.txt'"

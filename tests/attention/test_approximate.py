@@ -105,9 +105,7 @@ def test_orthogonal_features_have_the_same_mean_and_less_variance():
     x = torch.full((channels,), math.sqrt(0.25 / channels), dtype=torch.float64)
     found = []
     for orthogonal in (True, False):
-        omega = torch.stack(
-            [draw_features(channels, channels, s, orthogonal=orthogonal) for s in range(draws)]
-        )
+        omega = torch.stack([draw_features(channels, channels, s, orthogonal=orthogonal) for s in range(draws)])
         found.append(Features.of(omega.flatten(0, 1)).keys(x[None]).square().view(draws, -1).mean(1))
     for each in found:
         assert abs(each.mean() - math.exp(0.25)) < 5 * each.std() / math.sqrt(draws)
@@ -239,9 +237,7 @@ def met_by_hand(lsh, k, causal, real):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(
-    "n, near, buckets, rounds", [(1, 4, 2, 1), (23, 3, 4, 3), (24, 4, 2, 2), (17, 64, 8, 2)]
-)
+@pytest.mark.parametrize("n, near, buckets, rounds", [(1, 4, 2, 1), (23, 3, 4, 3), (24, 4, 2, 2), (17, 64, 8, 2)])
 def test_lsh_is_exact_attention_over_those_it_meets(n, near, buckets, rounds, causal):
     q, _, v = draw(n)
     lsh = LSH(C, buckets, near=near, rounds=rounds).double()
@@ -323,9 +319,7 @@ def test_tokens_that_move_with_their_places_move_the_output(name, causal):
         return torch.stack([row[..., order, :] for row, order in zip(x, orders, strict=True)])
 
     out = approximate(q, k, v, causal=causal, real=real)
-    moved = approximate(
-        move(q), move(k), move(v), causal=causal, where=orders.double(), real=real.gather(1, orders)
-    )
+    moved = approximate(move(q), move(k), move(v), causal=causal, where=orders.double(), real=real.gather(1, orders))
     rows = real.gather(1, orders)[:, None, :, None].expand_as(out)
     torch.testing.assert_close(moved[rows], move(out)[rows])
 

@@ -68,9 +68,7 @@ def test_a_row_does_not_depend_on_its_neighbours(kernel, mask_name):
     others = [torch.cat((x[:1], 100 * torch.randn_like(x[1:]))) for x in (q, k, v)]
     mask = MASKS[mask_name](n, n)
     with kernels.only(kernel):
-        torch.testing.assert_close(
-            attend(*others, mask=mask)[0], attend(q, k, v, mask=mask)[0], rtol=1e-12, atol=1e-12
-        )
+        torch.testing.assert_close(attend(*others, mask=mask)[0], attend(q, k, v, mask=mask)[0], rtol=1e-12, atol=1e-12)
 
 
 def test_dense_columns_that_nobody_sees_are_cleared_head_by_head():
@@ -89,8 +87,7 @@ def test_bottom_right_alignment_of_masks_and_biases():
     for mask in (Causal(), Causal() & Window(2), Window(4)):
         for bias in (None, ALiBi(HEADS), made("buckets"), made("relative")):
             torch.testing.assert_close(
-                attend(q[:, :, 6:], k, v, mask=mask, bias=bias),
-                attend(q, k, v, mask=mask, bias=bias)[:, :, 6:],
+                attend(q[:, :, 6:], k, v, mask=mask, bias=bias), attend(q, k, v, mask=mask, bias=bias)[:, :, 6:]
             )
 
 
@@ -159,9 +156,7 @@ def test_gradients_are_right_by_finite_differences():
     for kernel in KERNELS:
         with kernels.only(kernel):
             how = {"mask": Causal() & Window(4), "bias": None if kernel == "fused" else bias}
-            assert torch.autograd.gradcheck(
-                lambda q, k, v, how=how: attend(q, k, v, **how), inputs, fast_mode=True
-            )
+            assert torch.autograd.gradcheck(lambda q, k, v, how=how: attend(q, k, v, **how), inputs, fast_mode=True)
 
 
 def test_full_is_no_mask():
@@ -171,30 +166,15 @@ def test_full_is_no_mask():
 
 BAD = [
     ({"q": (2, 4, 5)}, r"attend takes q: b h n c, k: b g m c, v: b g m e, got \(2, 4, 5\)"),
-    (
-        {"k": (3, 4, 7, 8)},
-        r"b must be one number, got 2, 3 and 2; attend was given q: b h n c = \(2, 4, 5, 8\)",
-    ),
+    ({"k": (3, 4, 7, 8)}, r"b must be one number, got 2, 3 and 2; attend was given q: b h n c = \(2, 4, 5, 8\)"),
     ({"k": (2, 4, 7, 6)}, r"queries and keys must have as many channels, got c=8 and 6"),
-    (
-        {"v": (2, 4, 6, 8)},
-        r"keys and values must belong together, got 4 heads of 7 keys and 4 heads of 6 values",
-    ),
+    ({"v": (2, 4, 6, 8)}, r"keys and values must belong together, got 4 heads of 7 keys and 4 heads of 6 values"),
     ({"k": (2, 3, 7, 8), "v": (2, 3, 7, 8)}, r"key heads must divide that of query heads, got g=3 and h=4"),
-    (
-        {"dtype": torch.float32},
-        r"must have one floating dtype, got torch.float64, torch.float32 and torch.float64",
-    ),
-    (
-        {"dropout": 1.0},
-        r"dropout must be at least 0 and less than 1, got 1.0; give a float, 0.0 when not training",
-    ),
+    ({"dtype": torch.float32}, r"must have one floating dtype, got torch.float64, torch.float32 and torch.float64"),
+    ({"dropout": 1.0}, r"dropout must be at least 0 and less than 1, got 1.0; give a float, 0.0 when not training"),
     ({"dropout": "x"}, r"dropout must be at least 0 and less than 1, got 'x'; give a float"),
     ({"dropout": None}, r"dropout must be at least 0 and less than 1, got None; give a float"),
-    (
-        {"dropout": torch.tensor(0.1)},
-        r"dropout must be at least 0 and less than 1, got tensor\(0.1000\); give a float",
-    ),
+    ({"dropout": torch.tensor(0.1)}, r"dropout must be at least 0 and less than 1, got tensor\(0.1000\); give a float"),
     ({"scale": torch.tensor(0.5)}, r"scale must be a number, got Tensor; for a learned one multiply q by it"),
     ({"scale": "x"}, r"scale must be a number, got str; use float\(...\)"),
     (
@@ -213,17 +193,11 @@ BAD = [
         r"bias must be a Bias of regard.attention, got Tensor; for scores of your own, subclass Bias",
     ),
     ({"where": [0, 1]}, r"where must be a tensor, or a pair \(here, there\) of tensors, got list"),
-    (
-        {"where": (range(5), range(7))},
-        r"where\[0\] must be a tensor of coordinates, got range; use torch.tensor",
-    ),
+    ({"where": (range(5), range(7))}, r"where\[0\] must be a tensor of coordinates, got range; use torch.tensor"),
     ({"bias": ALiBi(3)}, r"ALiBi was made for 3 heads, got queries with 4; use ALiBi\(heads=4\)"),
     ({"bias": Buckets(2)}, r"Buckets was made for 2 heads"),
     ({"bias": Relative(5)}, r"Relative was made for 5 channels a head, got queries of 8 and values of 8"),
-    (
-        {"bias": Buckets(4), "where": torch.zeros(2, 7, 2)},
-        r"Buckets reads places on one axis, got where with 2",
-    ),
+    ({"bias": Buckets(4), "where": torch.zeros(2, 7, 2)}, r"Buckets reads places on one axis, got where with 2"),
     ({"where": torch.arange(6)}, r"where must have the shape n, b n or b n s with n=7 and b=2, got \(6,\)"),
     ({"where": torch.zeros(2, 7, 0)}, r"with n=7 and b=2, got \(2, 7, 0\); a place has at least one axis"),
     ({"where": torch.ones(7, dtype=torch.bool)}, r"where must hold numbers \(coordinates\), got torch.bool"),
@@ -253,9 +227,7 @@ def test_what_has_no_numbers_is_refused(call):
         for value, kind in ((x.tolist(), "list"), (None, "NoneType"), (x.numpy(), "ndarray")):
             given = [x, x, x]
             given[at] = value
-            with pytest.raises(
-                ValueError, match=rf"{name} must be a tensor, got {kind}; use torch.as_tensor\(...\)"
-            ):
+            with pytest.raises(ValueError, match=rf"{name} must be a tensor, got {kind}; use torch.as_tensor\(...\)"):
                 call(*given)
     shape_only = x.to("meta")
     with pytest.raises(ValueError, match="q.*tensor.*shape.*device"):

@@ -36,9 +36,7 @@ CHUNKS = {
 def stack(position="none", bias="no bias", **options):
     torch.manual_seed(0)
     made_bias = made(bias, torch.float32)
-    return Stack(
-        DEPTH, WIDTH, HEADS, kv_heads=2, position=POSITIONS[position](), bias=made_bias, **options
-    ).eval()
+    return Stack(DEPTH, WIDTH, HEADS, kv_heads=2, position=POSITIONS[position](), bias=made_bias, **options).eval()
 
 
 def tokens(model, n=N):
@@ -75,9 +73,7 @@ def test_step_by_step_equals_all_at_once(position, bias):
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)
-@pytest.mark.parametrize(
-    "position, bias", [("rotary", "alibi"), ("learned", "buckets"), ("none", "relative")]
-)
+@pytest.mark.parametrize("position, bias", [("rotary", "alibi"), ("learned", "buckets"), ("none", "relative")])
 def test_a_window_cache_forgets_and_nothing_changes(position, bias, chunks):
     model = stack(position, bias)
     x, mask = tokens(model), Causal() & Window(4)
@@ -106,9 +102,7 @@ def test_rows_of_different_length(kind, side, position):
         first = model(prompt, mask=mask, real=real, caches=caches)
         later = [
             model(
-                torch.stack([x[i, length + t] for i, length in enumerate(lengths)])[:, None],
-                mask=mask,
-                caches=caches,
+                torch.stack([x[i, length + t] for i, length in enumerate(lengths)])[:, None], mask=mask, caches=caches
             )
             for t in range(steps)
         ]
@@ -145,9 +139,7 @@ def test_places_may_be_given_and_tokens_may_have_none():
     cache, outs = Cache(), []
     for a, z in ((0, 3), (3, 4), (4, 6)):
         past = cache.add(k[:, :, a:z], v[:, :, a:z], where[a:z])
-        outs.append(
-            attend(q[:, :, a:z], past.k, past.v, mask=past.mask(Causal() & Window(3)), where=past.where)
-        )
+        outs.append(attend(q[:, :, a:z], past.k, past.v, mask=past.mask(Causal() & Window(3)), where=past.where))
     # the token without a place sees all there is, so its own output is another one while the rest has not come yet
     torch.testing.assert_close(torch.cat(outs, 2)[:, :, 1:], whole[:, :, 1:])
 
@@ -163,20 +155,14 @@ def test_words_of_errors():
     k = torch.zeros(1, 1, 3, 4)
     cache = Cache(4)
     cache.add(k, k)
-    with pytest.raises(
-        ValueError,
-        match=r"cache.*4 tokens.*6.*length=6.*Cache\(\)",
-    ):
+    with pytest.raises(ValueError, match=r"cache.*4 tokens.*6.*length=6.*Cache\(\)"):
         cache.add(k, k)
     assert cache.count == 3  # nothing was lost
     with pytest.raises(ValueError, match=r"length.*1.*0; Cache\(\)"):
         Cache(0)
     with pytest.raises(ValueError, match="reach.*0.*more.*-1"):
         WindowCache(-1)
-    with pytest.raises(
-        ValueError,
-        match=r"2 blocks.*cache.*1.*\[Cache\(\).*_.*stack.blocks\]",
-    ):
+    with pytest.raises(ValueError, match=r"2 blocks.*cache.*1.*\[Cache\(\).*_.*stack.blocks\]"):
         stack()(torch.zeros(1, 2, WIDTH), caches=[Cache()])
 
 

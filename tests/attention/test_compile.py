@@ -10,9 +10,7 @@ from regard.attention.masks import BigBird, Causal, Documents, Padding, Prefix, 
 from tests.attention.cases import HEADS, made
 
 N = 200  # two strips of the tiled kernel, the second one shorter
-INPUTS = [
-    torch.randn(2, HEADS, N, 8, generator=torch.Generator().manual_seed(i)).requires_grad_() for i in range(3)
-]
+INPUTS = [torch.randn(2, HEADS, N, 8, generator=torch.Generator().manual_seed(i)).requires_grad_() for i in range(3)]
 BIAS = {name: made(name, torch.float32) for name in ("alibi", "alibi learned", "relative", "buckets")}
 PLACES = torch.arange(N)
 
@@ -31,9 +29,7 @@ CASES = {
 STRIPS = ("causal", "window, learned bias", "bigbird or not", "padding", "documents", "grouped")
 
 
-@pytest.mark.parametrize(
-    "kernel, case", [(None, case) for case in CASES] + [("tiled", case) for case in STRIPS]
-)
+@pytest.mark.parametrize("kernel, case", [(None, case) for case in CASES] + [("tiled", case) for case in STRIPS])
 def test_attend_compiles_without_a_break(kernel, case):
     torch.compiler.reset()
 
@@ -55,10 +51,7 @@ MANY_LENGTHS = {
     "causal": (lambda q, k, v: attend(q, k, v, mask=Causal()), 2),
     "alibi": (lambda q, k, v: attend(q, k, v, mask=Causal(), bias=BIAS["alibi"]), 2),
     "grouped": (lambda q, k, v: attend(q, k[:, :2], v[:, :2], mask=Causal()), 2),
-    "window": (
-        lambda q, k, v: attend(q, k, v, mask=Causal() & Window(30)),
-        3,
-    ),  # strips are cut for one length
+    "window": (lambda q, k, v: attend(q, k, v, mask=Causal() & Window(30)), 3),  # strips are cut for one length
     "padding": (lambda q, k, v: attend(q, k, v, mask=Padding([40, 20])), 3),
 }
 
@@ -69,9 +62,7 @@ def test_lengths_may_change(case):
     torch.compiler.reset()
     f, most = MANY_LENGTHS[case]
     graphs = []
-    compiled = torch.compile(
-        f, fullgraph=True, backend=lambda graph, _: (graphs.append(graph), graph.forward)[1]
-    )
+    compiled = torch.compile(f, fullgraph=True, backend=lambda graph, _: (graphs.append(graph), graph.forward)[1])
     for n in (64, 65, 90, 384):  # the last is long enough for strips that repeat
         q, k, v = torch.randn(3, 2, HEADS, n, 8)
         torch.testing.assert_close(compiled(q, k, v), f(q, k, v), rtol=1e-5, atol=1e-5)
@@ -92,10 +83,6 @@ def test_a_window_stays_sparse_when_compiled():
 
     long = torch.randn(1, 1, 4096, 8)
     with torch.no_grad():
-        out = torch.compile(
-            lambda q: attend(q, q, q, mask=Causal() & Window(50)), fullgraph=True, backend=count
-        )(long)
-    torch.testing.assert_close(
-        out, attend(long, long, long, mask=Causal() & Window(50)), rtol=1e-5, atol=1e-5
-    )
+        out = torch.compile(lambda q: attend(q, q, q, mask=Causal() & Window(50)), fullgraph=True, backend=count)(long)
+    torch.testing.assert_close(out, attend(long, long, long, mask=Causal() & Window(50)), rtol=1e-5, atol=1e-5)
     assert sizes and max(sizes) < 4096 * 4096 / 10

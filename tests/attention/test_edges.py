@@ -65,9 +65,7 @@ def test_without_sampled_products(monkeypatch):
 
 def test_gradients_of_each_part():
     links = Links(*random_edges(5, 6, 14), 5, 6)
-    x, y, w = (
-        torch.randn(2, *size, dtype=torch.float64, requires_grad=True) for size in ((5, 3), (6, 3), (14,))
-    )
+    x, y, w = (torch.randn(2, *size, dtype=torch.float64, requires_grad=True) for size in ((5, 3), (6, 3), (14,)))
     assert torch.autograd.gradcheck(lambda x, y: edge_dot(x, y, links), (x, y))
     assert torch.autograd.gradcheck(lambda w, y: edge_sum(w, y, links), (w, y))
     assert torch.autograd.gradcheck(lambda w: edge_softmax(w, links), (w,))
@@ -84,10 +82,7 @@ def test_few_edges_are_computed_alone_and_many_are_not():
 def test_what_the_kernel_cannot_do_is_told():
     inputs = random_inputs(5, 5)
     for how in ({"mask": Causal()}, {"mask": Edges(random_edges(5, 5, 4)), "bias": ALiBi(4)}):
-        with (
-            kernels.only("edges"),
-            pytest.raises(ValueError, match="edges kernel"),
-        ):
+        with kernels.only("edges"), pytest.raises(ValueError, match="edges kernel"):
             attend(*inputs, **how)
 
 
@@ -174,18 +169,10 @@ def test_an_edge_given_twice_counts_twice():
     "scores, mask, words",
     [
         (torch.zeros(2, 3), None, "mix takes scores b h n m"),
-        (
-            torch.zeros(1, 3, 4, 5),
-            None,
-            "heads.*v.*scores.*b=1.*1, h=3.*g=2",
-        ),
+        (torch.zeros(1, 3, 4, 5), None, "heads.*v.*scores.*b=1.*1, h=3.*g=2"),
         (torch.zeros(1, 2, 4, 6), None, "scores b h n m.*m=6.*v.*5"),
         (torch.zeros(1, 2, 4), None, "along.*edges.*Edges mask.*NoneType"),
-        (
-            torch.zeros(1, 2, 4),
-            Edges(torch.zeros(2, 3, dtype=torch.long)),
-            "score.*4 scores.*3 edges",
-        ),
+        (torch.zeros(1, 2, 4), Edges(torch.zeros(2, 3, dtype=torch.long)), "score.*4 scores.*3 edges"),
         (torch.zeros(1, 2, 4, 5), torch.ones(4, 5), "wrap a bool tensor in Dense"),
     ],
 )

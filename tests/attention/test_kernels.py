@@ -133,9 +133,7 @@ def combinations(draw):
     mask = MASKS[draw(MASK_NAMES)](n, m)
     for _ in range(draw(st.integers(0, 2))):
         other = MASKS[draw(MASK_NAMES)](n, m)
-        mask = draw(st.sampled_from([lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a & ~b]))(
-            mask, other
-        )
+        mask = draw(st.sampled_from([lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a & ~b]))(mask, other)
     places = draw(st.sampled_from(["none", "shuffled", "some nowhere"]))
     return n, m, draw(st.sampled_from([HEADS, 2, 1])), mask, draw(st.sampled_from(sorted(BIASES))), places
 
@@ -228,9 +226,7 @@ def test_memory_of_strips_has_a_bound():
     whole = row_strips.cached_strips(Causal(), 4096, 4096, 8, 128, True)
     small = list(row_strips.small_enough(whole, 2, 2**20))
     assert max(2 * s.area for s in small) <= 2**20
-    rows = sorted(
-        (s.rows.start + i * s.step, s.rows.stop + i * s.step) for s in small for i in range(s.repeat)
-    )
+    rows = sorted((s.rows.start + i * s.step, s.rows.stop + i * s.step) for s in small for i in range(s.repeat))
     assert rows[0][0] == 0 and rows[-1][1] == 4096
     assert all(above[1] == below[0] for above, below in itertools.pairwise(rows))
 

@@ -151,9 +151,7 @@ def test_windows_over_long_sequences_visit_few_blocks():
 @pytest.mark.parametrize("name", ["padding by length", "padding by slot", "dense"])
 def test_take_moves_what_is_held_by_slot(name):
     mask = MASKS[name](20, 20)
-    order = torch.stack(
-        [torch.randperm(20, generator=torch.Generator().manual_seed(s)) for s in range(BATCH)]
-    )
+    order = torch.stack([torch.randperm(20, generator=torch.Generator().manual_seed(s)) for s in range(BATCH)])
     rows = torch.arange(BATCH)[:, None, None]
     before = whole(mask, 20, 20).expand(BATCH, HEADS, 20, 20)
     moved = before[rows, :, order[:, :, None], order[:, None, :]].movedim(-1, 1)
@@ -184,10 +182,7 @@ def test_static_masks_are_values():
 def test_errors_say_what_was_given_and_what_to_do():
     with pytest.raises(ValueError, match="reach.*0.*more.*-1"):
         Window(-1)
-    with pytest.raises(
-        ValueError,
-        match=r"Padding.*lengths \(b\).*tensor b m, True = real.*torch.float32",
-    ):
+    with pytest.raises(ValueError, match=r"Padding.*lengths \(b\).*tensor b m, True = real.*torch.float32"):
         Padding(torch.ones(2, 3))
     with pytest.raises(ValueError, match="Padding.*b=2.*2 lengths.*3"):
         Padding([1, 2, 3]).fits(2, 1, 5, 5)
@@ -195,9 +190,7 @@ def test_errors_say_what_was_given_and_what_to_do():
         Padding(torch.ones(2, 4, dtype=torch.bool)).fits(2, 1, 5, 5)
     with pytest.raises(ValueError, match=r"torch.float32 \(2, 2\).*1 =.*0 =.*`mask != 0`"):
         Dense(torch.zeros(2, 2))
-    with pytest.raises(
-        ValueError, match=r"Dense for b=2, h=4, n=3, m=3 takes n m, b n m or b h n m, got \(2, 3\)"
-    ):
+    with pytest.raises(ValueError, match=r"Dense for b=2, h=4, n=3, m=3 takes n m, b n m or b h n m, got \(2, 3\)"):
         Dense(torch.ones(2, 3, dtype=torch.bool)).fits(2, 4, 3, 3)
     with pytest.raises(ValueError, match="Documents.*4 tokens.*n=2 queries.*m=5"):
         Documents(torch.arange(4)).fits(1, 1, 2, 5)
@@ -219,7 +212,9 @@ def test_errors_say_what_was_given_and_what_to_do():
 
 @pytest.mark.parametrize("reach", ["3", None, torch.tensor(3), torch.tensor([3, 4]), float("nan"), -1, -0.5])
 def test_a_reach_is_a_number(reach):
-    words = rf"reach must be 0 or more, got {re.escape(repr(reach))}; give a number: Window\(0\) sees only its own place"
+    words = (
+        rf"reach must be 0 or more, got {re.escape(repr(reach))}; give a number: Window\(0\) sees only its own place"
+    )
     with pytest.raises(ValueError, match=words):
         Window(reach)
 
@@ -231,9 +226,7 @@ def test_a_prefix_has_a_number_of_places(length):
         Prefix(length)
 
 
-@pytest.mark.parametrize(
-    "setting", [{"block": 0}, {"block": "x"}, {"block": 2.5}, {"random": -1}, {"seed": "a"}]
-)
+@pytest.mark.parametrize("setting", [{"block": 0}, {"block": "x"}, {"block": 2.5}, {"random": -1}, {"seed": "a"}])
 def test_bigbird_takes_whole_numbers(setting):
     ((name, value),) = setting.items()
     words = r"block must be at least 1 and the counts at least 0, all whole numbers, got BigBird\(.*"

@@ -43,8 +43,7 @@ def run(x, where, *, mask=None, bias=None, position=None):
     x = position.place(x, where)
     width, draw = HEADS * CHANNELS, torch.Generator().manual_seed(3)
     q, k, v = (
-        x @ torch.randn(x.shape[-1], width, generator=draw, dtype=x.dtype) / x.shape[-1] ** 0.5
-        for _ in range(3)
+        x @ torch.randn(x.shape[-1], width, generator=draw, dtype=x.dtype) / x.shape[-1] ** 0.5 for _ in range(3)
     )
     q, k, v = (y.unflatten(-1, (HEADS, CHANNELS)).transpose(1, 2) for y in (q, k, v))
     out = attend(position.turn(q, where), position.turn(k, where), v, mask=mask, bias=bias, where=where)
@@ -52,9 +51,7 @@ def run(x, where, *, mask=None, bias=None, position=None):
 
 
 def tokens():
-    return torch.randn(
-        BATCH, N, HEADS * CHANNELS, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )
+    return torch.randn(BATCH, N, HEADS * CHANNELS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
 def gap(a, b):
@@ -73,11 +70,7 @@ PARTS = (
     [pytest.param({"mask": m}, id=f"mask {name}") for name, m in MASKS.items()]
     + [pytest.param({"bias": made(name)}, id=f"bias {name}") for name in BIASES]
     + [pytest.param({"position": p.double()}, id=f"position {name}") for name, p in POSITIONS.items()]
-    + [
-        pytest.param(
-            {"mask": Causal(), "bias": made("buckets"), "position": Rotary(CHANNELS)}, id="all of them"
-        )
-    ]
+    + [pytest.param({"mask": Causal(), "bias": made("buckets"), "position": Rotary(CHANNELS)}, id="all of them")]
 )
 
 
@@ -176,10 +169,7 @@ def test_rotary_stays_exact_far_from_the_start():
 def test_words_of_errors():
     with pytest.raises(ValueError, match="dim.*even.*channels.*5.*6"):
         Sinusoidal(5)
-    with pytest.raises(
-        ValueError,
-        match=r"8.*8.*learned \(0.*7\).*Rotary",
-    ):
+    with pytest.raises(ValueError, match=r"8.*8.*learned \(0.*7\).*Rotary"):
         Learned(8, 4).place(torch.zeros(1, 9, 4))
     with pytest.raises(ValueError, match="Rotary.*axis.*where.*2"):
         Rotary(4).turn(torch.zeros(1, 1, 3, 4), torch.zeros(1, 3, 2))

@@ -63,9 +63,7 @@ def test_what_is_added_may_come_again_after_some_rows(rows, piece, monkeypatch):
     added.requires_grad_()
     found = Plain.apply(q, k, v, added, None, None, 0.3)
     true = (0.3 * q @ k.mT + added.repeat(12 // rows, 1, 1, 1)).softmax(-1) @ v
-    gradients = (
-        torch.autograd.grad(out.sin().sum(), (q, k, v, added), create_graph=True) for out in (found, true)
-    )
+    gradients = (torch.autograd.grad(out.sin().sum(), (q, k, v, added), create_graph=True) for out in (found, true))
     torch.testing.assert_close(found, true)
     for mine, other in zip(*gradients, strict=True):
         torch.testing.assert_close(mine, other)
@@ -76,13 +74,9 @@ def test_a_mask_that_comes_again_is_hidden_once(piece, monkeypatch):
     """Two images of three windows: the same as if nothing were known of the mask, and no row was masked by itself."""
     monkeypatch.setattr(plain, "PIECE", piece)
     inputs, bias, seen = random_inputs(6, 6, heads=4, groups=4, batch=6), Offsets(4, reach=2).double(), []
-    allowed = (torch.rand(3, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.6) | torch.eye(
-        6, dtype=torch.bool
-    )
+    allowed = (torch.rand(3, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.6) | torch.eye(6, dtype=torch.bool)
     apply = Plain.apply
-    monkeypatch.setattr(
-        Plain, "apply", lambda *given: seen.append((given[3].shape, given[4])) or apply(*given)
-    )
+    monkeypatch.setattr(Plain, "apply", lambda *given: seen.append((given[3].shape, given[4])) or apply(*given))
     found = {}
     for name, mask in (("again", Near(allowed, 2)), ("dense", Dense(allowed.repeat(2, 1, 1)))):
         with kernels.only("plain"):

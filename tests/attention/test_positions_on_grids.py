@@ -46,17 +46,11 @@ def test_turns_are_made_once_for_all_layers_and_anew_for_places_that_changed(mon
     first = rotary.turn(x, where)
     assert torch.equal(rotary.turn(x, where), first) and len(made) == 1
     assert (
-        not torch.equal(rotary.turn(x, other), first)
-        and torch.equal(rotary.turn(x, where), first)
-        and len(made) == 2
+        not torch.equal(rotary.turn(x, other), first) and torch.equal(rotary.turn(x, where), first) and len(made) == 2
     )
     where += 1
     changed = rotary.turn(x, where)
-    assert (
-        len(made) == 3
-        and torch.equal(changed, rotary.turn(x, where.clone()))
-        and not torch.equal(changed, first)
-    )
+    assert len(made) == 3 and torch.equal(changed, rotary.turn(x, where.clone())) and not torch.equal(changed, first)
     with torch.inference_mode():
         assert torch.equal(rotary.turn(x, other), rotary.turn(x, other.clone()))
         rotary.turn(x.float(), other)  # kept in another precision, and made where nothing has a gradient

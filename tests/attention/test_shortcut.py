@@ -30,9 +30,7 @@ def test_where_it_is_taken_nothing_else_would_have_happened(mask, n, dtype, grad
     with kernels.only("fused"):
         long_way = attend(q, k, v, mask=mask)
     assert torch.equal(attend(q, k, v, mask=mask), long_way)
-    assert torch.equal(
-        attend(q, k, v, mask=mask, scale=0.3), SDPA_ALONE.kernel(q, k, v, terms(q, k, v, mask, 0.3))
-    )
+    assert torch.equal(attend(q, k, v, mask=mask, scale=0.3), SDPA_ALONE.kernel(q, k, v, terms(q, k, v, mask, 0.3)))
 
 
 def terms(q, k, v, mask, scale):

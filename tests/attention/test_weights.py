@@ -37,9 +37,7 @@ def test_weights_are_the_projection(weights, m, size):
 @EACH
 def test_ties_share(weights):
     z = torch.tensor([[3.0, 3.0, 3.0, 0.0, -torch.inf]], dtype=torch.float64)
-    torch.testing.assert_close(
-        weights.normalise(z), torch.tensor([[1.0, 1, 1, 0, 0]], dtype=torch.float64) / 3
-    )
+    torch.testing.assert_close(weights.normalise(z), torch.tensor([[1.0, 1, 1, 0, 0]], dtype=torch.float64) / 3)
 
 
 @EACH
@@ -51,9 +49,7 @@ def test_gradients(weights):
 def inputs(n, m, heads=2):
     random = torch.Generator().manual_seed(1)
     sizes = ((2, heads, n, 8), (2, heads, m, 8), (2, heads, m, 8))
-    return [
-        torch.randn(*size, generator=random, dtype=torch.float64).mul_(2).requires_grad_() for size in sizes
-    ]
+    return [torch.randn(*size, generator=random, dtype=torch.float64).mul_(2).requires_grad_() for size in sizes]
 
 
 MASKS = {

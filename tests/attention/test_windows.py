@@ -15,9 +15,7 @@ CPU = torch.device("cpu")
 
 def inputs(rows=3, heads=2, n=12, c=8):
     draw = torch.Generator().manual_seed(0)
-    return [
-        torch.randn(rows, heads, n, c, dtype=torch.float64, generator=draw).requires_grad_() for _ in range(3)
-    ]
+    return [torch.randn(rows, heads, n, c, dtype=torch.float64, generator=draw).requires_grad_() for _ in range(3)]
 
 
 class Leaving(Dense):
@@ -26,9 +24,7 @@ class Leaving(Dense):
 
 def allowed(rows=3, n=12):
     """Any pairs, and each with itself."""
-    return (torch.rand(rows, n, n, generator=torch.Generator().manual_seed(1)) > 0.5) | torch.eye(
-        n, dtype=torch.bool
-    )
+    return (torch.rand(rows, n, n, generator=torch.Generator().manual_seed(1)) > 0.5) | torch.eye(n, dtype=torch.bool)
 
 
 def test_offsets_by_their_definition():

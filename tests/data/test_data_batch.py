@@ -56,9 +56,7 @@ def test_to_moves_everything():
     assert batch["graphs"] == 3
 
 
-@pytest.mark.parametrize(
-    "data", [(TOKENS, TARGET), [TOKENS, TARGET], TensorDataset(TOKENS, TARGET), Squares()]
-)
+@pytest.mark.parametrize("data", [(TOKENS, TARGET), [TOKENS, TARGET], TensorDataset(TOKENS, TARGET), Squares()])
 def test_every_row_once_an_epoch_and_none_of_validation(data):
     source = TensorSource(data, batch=6, seed=3)
     held = [row for batch in source.validation() for row in rows(batch)]
@@ -126,36 +124,21 @@ def test_buckets_put_like_lengths_together():
 @pytest.mark.parametrize(
     "make, words",
     [
-        (
-            lambda: TensorSource(TOKENS),
-            "data.*tensors .tokens, target..*Dataset.*Tensor",
-        ),
+        (lambda: TensorSource(TOKENS), "data.*tensors .tokens, target..*Dataset.*Tensor"),
         (lambda: TensorSource((TOKENS,)), "got tuple of 1"),
         (lambda: TensorSource((TOKENS, TARGET[:7])), "rows, got 20 and 7"),
         (lambda: TensorSource((TOKENS[:0], TARGET[:0])), "data.*rows; give"),
-        (
-            lambda: TensorSource((TOKENS, TARGET), validation=1.0),
-            "validation.*rows.*1.0",
-        ),
-        (
-            lambda: TensorSource((TOKENS[:1], TARGET[:1])),
-            "there is 1 row, .* validation=0",
-        ),
+        (lambda: TensorSource((TOKENS, TARGET), validation=1.0), "validation.*rows.*1.0"),
+        (lambda: TensorSource((TOKENS[:1], TARGET[:1])), "there is 1 row, .* validation=0"),
         (lambda: TensorSource((TOKENS, TARGET), 0), "batch.*1.*0"),
         (lambda: TensorSource(Endless()), "Endless has no __len__"),
-        (
-            lambda: TensorSource(TensorDataset(TOKENS)).batch(0),
-            "Dataset.*tuple.*1",
-        ),
+        (lambda: TensorSource(TensorDataset(TOKENS)).batch(0), "Dataset.*tuple.*1"),
         (lambda: Batch({"tokens": TOKENS}, TARGET[:3]), r"rows, got 20 and \(3,\) in target"),
         (
             lambda: Batch({"tokens": TOKENS, "real": torch.ones(20, 3)}, TARGET),
             "real.*tensor 'b n', True = real.*torch.float32",
         ),
-        (
-            lambda: Batch({"tokens": TOKENS, "real": torch.ones(20, 4).bool()}, TARGET),
-            "real.*'b n'.*b=20, n=3",
-        ),
+        (lambda: Batch({"tokens": TOKENS, "real": torch.ones(20, 4).bool()}, TARGET), "real.*'b n'.*b=20, n=3"),
     ],
 )
 def test_words_of_errors(make, words):

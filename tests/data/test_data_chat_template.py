@@ -74,9 +74,7 @@ def test_a_template_is_tried_in_another_process():
         try_template(ChatTemplate(HOSTILE["refuses"]))
 
 
-@pytest.mark.parametrize(
-    "data", [None, [], {"template": 1}, {"template": "a"}, {"template": "a", "special": {"b": 1}}]
-)
+@pytest.mark.parametrize("data", [None, [], {"template": 1}, {"template": "a"}, {"template": "a", "special": {"b": 1}}])
 def test_a_file_that_holds_no_template(data):
     with pytest.raises(ValueError, match=r"chat_template\.json must be"):
         ChatTemplate.from_json(data)
@@ -84,14 +82,7 @@ def test_a_file_that_holds_no_template(data):
 
 def test_messages_are_checked():
     check_messages(ANSWERED)
-    for wrong in (
-        "hello",
-        [],
-        [1],
-        [{"role": "user"}],
-        [{"role": "tool", "content": "a"}],
-        [{"content": "a"}],
-    ):
+    for wrong in ("hello", [], [1], [{"role": "user"}], [{"role": "tool", "content": "a"}], [{"content": "a"}]):
         with pytest.raises(ValueError, match="message"):
             check_messages(wrong)
 

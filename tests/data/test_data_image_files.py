@@ -28,9 +28,7 @@ def test_pixels_of_the_right_size_come_back_as_they_are(tmp_path):
     square = RAMP[:, :12]
     assert np.array_equal(read(saved(tmp_path, Image.fromarray(square)), 12, 1, "crop"), square[None])
     colour = np.stack((square, square[::-1], square.T), -1)
-    assert np.array_equal(
-        read(saved(tmp_path, Image.fromarray(colour)), 12, 3, "crop"), colour.transpose(2, 0, 1)
-    )
+    assert np.array_equal(read(saved(tmp_path, Image.fromarray(colour)), 12, 3, "crop"), colour.transpose(2, 0, 1))
 
 
 def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
@@ -41,9 +39,7 @@ def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
 
 def test_sixteen_bits_in_other_forms(tmp_path):
     deep = RAMP[:, :12].astype(np.uint16) * 257
-    assert np.array_equal(
-        read(saved(tmp_path, Image.fromarray(deep), "x.tif"), 12, 1, "crop")[0], RAMP[:, :12]
-    )
+    assert np.array_equal(read(saved(tmp_path, Image.fromarray(deep), "x.tif"), 12, 1, "crop")[0], RAMP[:, :12])
     (tmp_path / "x.pgm").write_bytes(b"P5\n12 12\n65535\n" + deep.byteswap().tobytes())
     assert np.array_equal(read(tmp_path / "x.pgm", 12, 1, "crop")[0], RAMP[:, :12])
     # an array of bytes that was saved with too many bits
@@ -196,10 +192,7 @@ def test_whatever_bytes_it_holds_it_is_an_image_or_damaged(tmp_path, name, mode)
     exif[0x0112] = 6
     how = {"exif": exif} if name in ("x.png", "x.jpg", "x.webp", "x.tif") else {}
     good = saved(
-        tmp_path,
-        Image.fromarray(draw.integers(0, 256, (20, 24, 3)).astype(np.uint8)).convert(mode),
-        name,
-        **how,
+        tmp_path, Image.fromarray(draw.integers(0, 256, (20, 24, 3)).astype(np.uint8)).convert(mode), name, **how
     )
     content, refused = good.read_bytes(), 0
     for trial in range(120):
@@ -266,7 +259,9 @@ def huge(path, side):
 def test_the_limits_that_are_said_are_those_that_count(tmp_path):
     """Of a JPEG more than of others, and both in the message, in the page and in the code."""
     jpeg, others = 2 * Image.MAX_IMAGE_PIXELS, module.MOST_PIXELS
-    said = f"x.jpg has too many pixels; make it smaller ({others:,} at most, of a JPEG that is not progressive {jpeg:,})"
+    said = (
+        f"x.jpg has too many pixels; make it smaller ({others:,} at most, of a JPEG that is not progressive {jpeg:,})"
+    )
     refused = huge(tmp_path, 20_000)
     for look in (header, lambda path: read(path, 8, 1, "crop")):
         with pytest.raises(Damaged, match=re.escape(said)):
@@ -278,8 +273,7 @@ def test_the_limits_that_are_said_are_those_that_count(tmp_path):
         assert read(tmp_path / "x.jpg", 8, 1, "crop").shape == (1, 8, 8)
     page = " ".join((Path(__file__).parents[2] / "docs" / "images.md").read_text("utf-8").split())
     assert (
-        f"more than {others // 10**6} million pixels (a JPEG that is not progressive: {jpeg // 10**6} million"
-        in page
+        f"more than {others // 10**6} million pixels (a JPEG that is not progressive: {jpeg // 10**6} million" in page
     )
 
 

@@ -32,13 +32,9 @@ def test_what_another_library_writes_is_the_same_surface(ending, tmp_path):
         whole.export(path)
     mesh, repairs = read_mesh(str(path))
     assert len(mesh.points) == len(points) and len(mesh.faces) == len(faces)
-    assert repairs.sentence is None and repairs.merged == (
-        3 * len(faces) - len(points) if "stl" in ending else 0
-    )
+    assert repairs.sentence is None and repairs.merged == (3 * len(faces) - len(points) if "stl" in ending else 0)
     corners = lambda p, f: np.sort(p[f].reshape(len(f), 9).round(4), 0)  # noqa: E731
-    np.testing.assert_allclose(
-        corners(mesh.points, mesh.faces).sum(1), corners(points, faces).sum(1), atol=0.05
-    )
+    np.testing.assert_allclose(corners(mesh.points, mesh.faces).sum(1), corners(points, faces).sum(1), atol=0.05)
     assert measure_roundness(mesh.points - 7, mesh.faces) == pytest.approx(
         measure_roundness(points - 7, faces), rel=1e-4
     )
@@ -99,10 +95,7 @@ def glb(content, binary=b"\0" * 48, version=2):
     described = json.dumps(content).encode()
     described += b" " * (-len(described) % 4)
     parts = (
-        struct.pack("<I4s", len(described), b"JSON")
-        + described
-        + struct.pack("<I4s", len(binary), b"BIN\0")
-        + binary
+        struct.pack("<I4s", len(described), b"JSON") + described + struct.pack("<I4s", len(binary), b"BIN\0") + binary
     )
     return b"glTF" + struct.pack("<II", version, 12 + len(parts)) + parts
 
@@ -133,27 +126,11 @@ TRIANGLE = np.array([0, 0, 0, 1, 0, 0, 0, 1, 0], "<f4").tobytes() + np.array([0,
             {"accessors": [{**GLB["accessors"][0], "count": 4_000_000_000}, GLB["accessors"][1]]},
             "promises 4,000,000,000 rows",
         ),
-        (
-            {"accessors": [{**GLB["accessors"][0], "byteOffset": -8}, GLB["accessors"][1]]},
-            "cut off",
-        ),
-        (
-            {"accessors": [GLB["accessors"][0], {**GLB["accessors"][1], "componentType": 7}]},
-            "of a usual kind",
-        ),
-        (
-            {"accessors": [{**GLB["accessors"][0], "count": 2}, GLB["accessors"][1]]},
-            "names vertex 2, but there are 2",
-        ),
+        ({"accessors": [{**GLB["accessors"][0], "byteOffset": -8}, GLB["accessors"][1]]}, "cut off"),
+        ({"accessors": [GLB["accessors"][0], {**GLB["accessors"][1], "componentType": 7}]}, "of a usual kind"),
+        ({"accessors": [{**GLB["accessors"][0], "count": 2}, GLB["accessors"][1]]}, "names vertex 2, but there are 2"),
         ({"meshes": "many"}, "number 0 of its meshes"),
-        (
-            {
-                "meshes": [
-                    {"primitives": [{"attributes": {}, "extensions": {"KHR_draco_mesh_compression": {}}}]}
-                ]
-            },
-            "Draco",
-        ),
+        ({"meshes": [{"primitives": [{"attributes": {}, "extensions": {"KHR_draco_mesh_compression": {}}}]}]}, "Draco"),
         ({"meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "mode": 1}]}]}, "needs triangles"),
     ],
 )
@@ -182,19 +159,10 @@ SQUARE = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\n"
 @pytest.mark.parametrize(
     "text, faces",
     [
-        (
-            "mtllib ../x.mtl\no a\n" + SQUARE + "usemtl m\nf 1/1/1 2//3 3/2\ng b\nf 1 3 4\n",
-            [[0, 1, 2], [0, 2, 3]],
-        ),
-        (
-            SQUARE + "f -4 -3 -2 -1 # all of them\n" + SQUARE + "f -4 -3 -2\n",
-            [[0, 1, 2], [0, 2, 3], [4, 5, 6]],
-        ),
+        ("mtllib ../x.mtl\no a\n" + SQUARE + "usemtl m\nf 1/1/1 2//3 3/2\ng b\nf 1 3 4\n", [[0, 1, 2], [0, 2, 3]]),
+        (SQUARE + "f -4 -3 -2 -1 # all of them\n" + SQUARE + "f -4 -3 -2\n", [[0, 1, 2], [0, 2, 3], [4, 5, 6]]),
         ((SQUARE + "f 1 2 \\\n3\n").replace("\n", "\r\n").replace(" ", "\t"), [[0, 1, 2]]),
-        (
-            SQUARE.replace(" 0\n", " 0 .5 .5 .5\n") + "v -1 .5 0\n  f 1 2 3 4 5\n",
-            [[0, 1, 2], [0, 2, 3], [0, 3, 4]],
-        ),
+        (SQUARE.replace(" 0\n", " 0 .5 .5 .5\n") + "v -1 .5 0\n  f 1 2 3 4 5\n", [[0, 1, 2], [0, 2, 3], [0, 3, 4]]),
     ],
     ids=["groups", "counted from the last", "tabs and long lines", "colours and five corners"],
 )
@@ -221,10 +189,7 @@ def test_folders_hold_meshes_by_class(tmp_path):
     for name in ("round/a.OFF", "b.obj", ".hidden.obj", "c.txt"):
         (tmp_path / name).write_text(OBJ)
     found = find_meshes(str(tmp_path))
-    assert [(file.path.rpartition("/")[2], file.label) for file in found] == [
-        ("b.obj", None),
-        ("a.OFF", "round"),
-    ]
+    assert [(file.path.rpartition("/")[2], file.label) for file in found] == [("b.obj", None), ("a.OFF", "round")]
     (tmp_path / "none").mkdir()
     with pytest.raises(RegardError, match="holds no meshes"):
         find_meshes(str(tmp_path / "none"))
@@ -275,34 +240,17 @@ def test_triangles_that_disagree_are_turned_over_and_closed_surfaces_look_outwar
             {"cut": 1, "split": 4},
         ),
         ([[0, 0, 0], [1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]], [[0, 1, 2], [0, 3, 4]], {"split": 1}),
-        (
-            [[0, 0, 0], [1, 0, 0], [0, 1, 0]],
-            [[0, 1, 2], [1, 2, 0], [0, 0, 1]],
-            {"degenerate": 1, "double": 1},
-        ),
-        (
-            [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [0, 1, 0]],
-            [[0, 1, 2], [1, 4, 5]],
-            {"merged": 2},
-        ),
+        ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [1, 2, 0], [0, 0, 1]], {"degenerate": 1, "double": 1}),
+        ([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2], [1, 4, 5]], {"merged": 2}),
     ],
-    ids=[
-        "twisted band",
-        "isolated vertices",
-        "three pages of a book",
-        "two triangles at a corner",
-        "twice",
-        "seam",
-    ],
+    ids=["twisted band", "isolated vertices", "three pages of a book", "two triangles at a corner", "twice", "seam"],
 )
 def test_what_is_no_surface_is_repaired(points, faces, done):
     mesh, repairs = repair_mesh(Mesh(np.array(points, dtype=float), np.array(faces)))
     for name, count in done.items():
         assert getattr(repairs, name) == count, repairs
     assert bool(repairs.sentence) == (set(done) != {"merged"})
-    HalfEdges.of(
-        torch.from_numpy(np.ascontiguousarray(mesh.faces.T)), len(mesh.points)
-    )  # it has an order now
+    HalfEdges.of(torch.from_numpy(np.ascontiguousarray(mesh.faces.T)), len(mesh.points))  # it has an order now
     again, nothing = repair_mesh(Mesh(mesh.points + np.arange(len(mesh.points))[:, None], mesh.faces))
     assert np.array_equal(again.faces, mesh.faces) and nothing.sentence is None
 

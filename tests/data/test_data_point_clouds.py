@@ -24,25 +24,17 @@ def ply(order, points=POINTS, faces=(), extra=False):
     head = f"ply\nformat {kind} 1.0\ncomment made for a test\nelement vertex {len(points)}\n"
     head += "property double x\nproperty double y\nproperty double z\nproperty uchar label\n"
     head += "element lamp 2\nproperty list uchar short rays\nproperty float power\n" if extra else ""
-    head += (
-        f"element face {len(faces)}\nproperty list uchar int vertex_indices\nproperty uchar red\n"
-        if faces
-        else ""
-    )
+    head += f"element face {len(faces)}\nproperty list uchar int vertex_indices\nproperty uchar red\n" if faces else ""
     body = io.BytesIO()
     if order == "":
-        body.write(
-            "".join(f"{x!r} {y!r} {z!r} {i % 2}\n" for i, (x, y, z) in enumerate(points.tolist())).encode()
-        )
+        body.write("".join(f"{x!r} {y!r} {z!r} {i % 2}\n" for i, (x, y, z) in enumerate(points.tolist())).encode())
         body.write(b"2 5 6 0.5\n0 1.5\n" if extra else b"")
         body.write("".join(f"{len(face)} {' '.join(map(str, face))} 9\n" for face in faces).encode())
     else:
         for i, row in enumerate(points):
             body.write(np.array(row, order + "f8").tobytes() + bytes([i % 2]))
         if extra:
-            body.write(
-                b"\x02" + np.array([5, 6], order + "i2").tobytes() + np.array(0.5, order + "f4").tobytes()
-            )
+            body.write(b"\x02" + np.array([5, 6], order + "i2").tobytes() + np.array(0.5, order + "f4").tobytes())
             body.write(b"\x00" + np.array(1.5, order + "f4").tobytes())
         for face in faces:
             body.write(bytes([len(face)]) + np.array(face, order + "i4").tobytes() + b"\x09")
@@ -115,9 +107,7 @@ def test_points_on_a_surface_follow_its_area():
 
 def test_turns_are_rotations_without_a_direction_of_their_own():
     turns = random_turns(4000, generator(0))
-    np.testing.assert_allclose(
-        turns @ turns.transpose(0, 2, 1), np.broadcast_to(np.eye(3), turns.shape), atol=1e-12
-    )
+    np.testing.assert_allclose(turns @ turns.transpose(0, 2, 1), np.broadcast_to(np.eye(3), turns.shape), atol=1e-12)
     np.testing.assert_allclose(np.linalg.det(turns), 1)
     assert abs(turns.mean(0)).max() < 0.03  # the mean over SO(3) is zero
     assert abs((turns**2).mean(0) - 1 / 3).max() < 0.02
@@ -132,9 +122,9 @@ def test_solids_are_what_they_are_called():
         vertices, faces = mesh(name)
         corners = vertices[faces]
         flux = np.einsum("fi, fi -> f", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum() / 6
-        assert (
-            abs(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]).sum(0)).max() < 1e-9
-        ), name  # closed
+        assert abs(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]).sum(0)).max() < 1e-9, (
+            name
+        )  # closed
         return areas(corners).sum(), abs(flux)
 
     assert len(SOLIDS) == 12
@@ -201,62 +191,30 @@ def saved(array):
         ("a.npy", pickle.dumps(POINTS), "a.npy.*pickle"),
         ("a.npy", cut(saved(POINTS)), "a.npy.*damaged"),
         ("a.npy", b"", "a.npy.*npy file"),
-        (
-            "a.npy",
-            saved(np.zeros((2, 2, 2))),
-            r"float64.*shape \(2, 2, 2\)",
-        ),
+        ("a.npy", saved(np.zeros((2, 2, 2))), r"float64.*shape \(2, 2, 2\)"),
         ("a.npy", saved(np.array(["x"])), "must hold numbers"),
-        (
-            "a.npy",
-            saved(np.array([[1, 2], [3, np.nan]])),
-            "a.npy.*NaN.*infinity.*point 2",
-        ),
+        ("a.npy", saved(np.array([[1, 2], [3, np.nan]])), "a.npy.*NaN.*infinity.*point 2"),
         ("a.npz", b"PK\x03\x04 nothing", "a.npz.*damaged"),
         ("a.csv", "1,2,3\n4,5\n", "line 1.*a.csv.*3 values.*2 columns"),
         ("a.csv", "x,y\n1,2\n3,four\n", "a.csv.*'four'.*line 3"),
         ("a.csv", "1,2\n\nnan,3\n", "a.csv.*missing.*line 3"),
         ("a.csv", "x,y,z\n", "a.csv.*points"),
         ("a.ply", "plyx", "a.ply.*must begin with 'ply'"),
-        (
-            "a.ply",
-            ply("").replace(b"double x", b"half x"),
-            "a.ply.*header.*'property half x'",
-        ),
+        ("a.ply", ply("").replace(b"double x", b"half x"), "a.ply.*header.*'property half x'"),
         ("a.ply", ply("").replace(b"format ascii 1.0\n", b""), "has no format"),
-        (
-            "a.ply",
-            ply("").replace(b"double x", b"double u"),
-            "vertices.*x, y.*y.*label",
-        ),
+        ("a.ply", ply("").replace(b"double x", b"double u"), "vertices.*x, y.*y.*label"),
         ("a.ply", cut(ply(""), 200), "a.ply.*cut off"),
         ("a.ply", cut(ply("<")), "a.ply.*cut off"),
         ("a.ply", cut(ply(">", SQUARE, [[0, 1, 2]])), "a.ply.*cut off"),
-        (
-            "a.ply",
-            ply("", SQUARE, [[0, 1, 4]]),
-            "a.ply.*face 1.*4 vertices",
-        ),
+        ("a.ply", ply("", SQUARE, [[0, 1, 4]]), "a.ply.*face 1.*4 vertices"),
         ("a.ply", ply("", SQUARE, [[0, 1]]), "face 1 has 2 corners"),
-        (
-            "a.ply",
-            ply("").replace(b"end_header\n", b"end_header\n1 2 x 0\n"),
-            "a.ply.*'x'",
-        ),
-        (
-            "a.ply",
-            ply("").replace(b"end_header\n", b"end_header\n1 2\n"),
-            "a.ply.*more numbers",
-        ),
+        ("a.ply", ply("").replace(b"end_header\n", b"end_header\n1 2 x 0\n"), "a.ply.*'x'"),
+        ("a.ply", ply("").replace(b"end_header\n", b"end_header\n1 2\n"), "a.ply.*more numbers"),
         ("a.off", "off-road", "a.off.*must begin with OFF"),
         ("a.off", "COFFEE", "a.off.*first line must be OFF"),
         ("a.off", "OFF\n", "a.off.*number of vertices"),
         ("a.off", cut(OFF, 12), "a.off.*promises 4 vertices.*1 faces.*has 4 lines"),
-        (
-            "a.off",
-            OFF.replace("2.0 1.0", "2.0 one"),
-            "a.off.*'one'",
-        ),
+        ("a.off", OFF.replace("2.0 1.0", "2.0 one"), "a.off.*'one'"),
         ("a.off", OFF.replace("0 1 2 3", "0 1 2 7"), "a.off.*face 1.*4 vertices"),
         ("a.off", OFF.replace("4 0 1 2 3", "4 0 1 2"), "a.off.*face 1 promises 4 corners"),
         ("a.off", OFF.replace("4 0 1 2 3", "3 0 0 0"), "mesh needs.*triangle"),

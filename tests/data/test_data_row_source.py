@@ -29,9 +29,7 @@ class Rows(Dataset):
 
 
 def row_source(slow):
-    return RowSource(
-        lambda rows: Batch({"x": X[rows]}, torch.from_numpy(rows)), np.arange(20), 7, seed=3, slow=slow
-    )
+    return RowSource(lambda rows: Batch({"x": X[rows]}, torch.from_numpy(rows)), np.arange(20), 7, seed=3, slow=slow)
 
 
 SOURCES = {

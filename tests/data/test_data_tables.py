@@ -61,9 +61,7 @@ def amounts(draw, count, comma):
 def dates(draw, count, _):
     style = draw.choice(list(STYLES.values()))
     start = dt.datetime(1999, 12, 31, 23, 59, 59)
-    values = [
-        start + dt.timedelta(days=draw.randrange(9000), seconds=draw.randrange(86400)) for _ in range(count)
-    ]
+    values = [start + dt.timedelta(days=draw.randrange(9000), seconds=draw.randrange(86400)) for _ in range(count)]
     values[0], values[1] = dt.datetime(2024, 2, 29), dt.datetime(2023, 12, 31)
     cells = [value.strftime(style) for value in values]
     return Column(cells, "date", [dt.datetime.strptime(cell, style) for cell in cells])
@@ -96,16 +94,11 @@ def draw_table(seed):
     separator = draw.choice(",;\t|")
     comma = draw.random() < 0.5
     count = draw.choice((3, 12, 300))
-    columns = {
-        f"c{i} {sort.__name__}": sort(draw, count, comma) for i, sort in enumerate(draw.choices(SORTS, k=5))
-    }
+    columns = {f"c{i} {sort.__name__}": sort(draw, count, comma) for i, sort in enumerate(draw.choices(SORTS, k=5))}
     columns["n"] = numbers(draw, count, comma)  # so that a header can be told from rows
     for column in columns.values():
         if column.kind != "text" and count > 3 and draw.random() < 0.3:
-            place, word = (
-                draw.randrange(2, count),
-                draw.choice(("", "NA", "?", "null") if column.values else ("",)),
-            )
+            place, word = (draw.randrange(2, count), draw.choice(("", "NA", "?", "null") if column.values else ("",)))
             column.cells[place] = word
             if column.values:
                 column.values[place] = None
@@ -117,9 +110,7 @@ def draw_table(seed):
 
     end = draw.choice(("\n", "\r\n"))
     lines = [separator.join(map(cell, columns))]
-    lines += [
-        separator.join(map(cell, row)) for row in zip(*(c.cells for c in columns.values()), strict=True)
-    ]
+    lines += [separator.join(map(cell, row)) for row in zip(*(c.cells for c in columns.values()), strict=True)]
     if draw.random() < 0.2:
         lines = [line + separator for line in lines]
     if draw.random() < 0.2:
@@ -169,9 +160,7 @@ def test_a_table_is_found_as_it_was_written(tmp_path, seed):
     assert pa.concat_tables(parts).combine_chunks().equals(table.data.combine_chunks())
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"separator": ":"}, {"separator": " "}, {"header": False}, {"encoding": "utf-16"}]
-)
+@pytest.mark.parametrize("wrong", [{"separator": ":"}, {"separator": " "}, {"header": False}, {"encoding": "utf-16"}])
 def test_a_wrong_dialect_is_caught(tmp_path, wrong):
     """The comparison above is seen to fail."""
     for seed in range(12):
@@ -196,30 +185,10 @@ def read(tmp_path, content, name="t.csv", **options):
 @pytest.mark.parametrize(
     "content, words, options, kind",
     [
-        (
-            "a;b\n1;1.234\n2;5.678\n",
-            ["'b'", "1.234", "line 2", "--data.decimal"],
-            {"decimal": "comma"},
-            "number",
-        ),
-        (
-            "a,b\n1,03/04/2024\n2,05/06/2024\n",
-            ["'b'", "03/04/2024", "--data.dates"],
-            {"dates": "day"},
-            "date",
-        ),
-        (
-            "a,b\n1,5\n2,-999\n3,7\n",
-            ["'b'", "-999", "line 3", "--data.nulls"],
-            {"nulls": ("-999",)},
-            "number",
-        ),
-        (
-            "a,b\n" + "1,5\n" * 30 + "2,broken\n",
-            ["'b'", "broken", "line 32"],
-            {"nulls": ("broken",)},
-            "number",
-        ),
+        ("a;b\n1;1.234\n2;5.678\n", ["'b'", "1.234", "line 2", "--data.decimal"], {"decimal": "comma"}, "number"),
+        ("a,b\n1,03/04/2024\n2,05/06/2024\n", ["'b'", "03/04/2024", "--data.dates"], {"dates": "day"}, "date"),
+        ("a,b\n1,5\n2,-999\n3,7\n", ["'b'", "-999", "line 3", "--data.nulls"], {"nulls": ("-999",)}, "number"),
+        ("a,b\n" + "1,5\n" * 30 + "2,broken\n", ["'b'", "broken", "line 32"], {"nulls": ("broken",)}, "number"),
         ("a,b\n1,DE\n2,NA\n3,FR\n", ["'b'", "'NA'", "line 3", "--data.nulls"], {"nulls": ("NA",)}, "text"),
         ("a,b\n1,20240131\n2,20240201\n", ["'b'", "20240131", "--data.dates"], {"dates": "year"}, "date"),
         ("a,b\n1,12 kg\n2,3 kg\n", ["'b'", "kg", "line 2"], None, "text"),
@@ -301,9 +270,7 @@ def test_one_error_names_all_columns_that_are_no_numbers(tmp_path):
 
 
 def test_json_lines_keep_their_values(tmp_path):
-    rows = (
-        '{"a": 1, "m": 1, "l": [1, "x"], "o": {"k": 1}}\n{"a": 2.5, "m": "one", "l": [2.5], "o": {"j": 2}}\n'
-    )
+    rows = '{"a": 1, "m": 1, "l": [1, "x"], "o": {"k": 1}}\n{"a": 2.5, "m": "one", "l": [2.5], "o": {"j": 2}}\n'
     table = read(tmp_path, rows, "t.jsonl")
     assert table.cells("a") == [1, 2.5] and table.cells("m") == [1, "one"]
     assert table.cells("l") == [[1, "x"], [2.5]] and table.cells("o") == [{"k": 1}, {"j": 2}]
@@ -358,6 +325,4 @@ def test_an_error_about_columns_names_constants_too(tmp_path):
     with pytest.raises(RegardError) as error:
         read_table(path).finite_numbers(["a", "b", "c", "d"], "name the columns", "fill them in")
     said = str(error.value)
-    assert all(
-        words in said for words in ("column 'c' has texts", "column 'd' has a missing cell", "and b with")
-    )
+    assert all(words in said for words in ("column 'c' has texts", "column 'd' has a missing cell", "and b with"))

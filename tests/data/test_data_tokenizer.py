@@ -21,9 +21,7 @@ from regard.data.tokenizer import from_json, load, save
 from regard.data.words import Words
 
 ROOT = Path(__file__).parents[2]
-STORY = (
-    "It's a small world,\n  isn't it?  «Ja», said Zoë: 1,024 steps — 😀 and\tdogs, dogs like dogs.\r\n" * 4
-)
+STORY = "It's a small world,\n  isn't it?  «Ja», said Zoë: 1,024 steps — 😀 and\tdogs, dogs like dogs.\r\n" * 4
 LINES = "John likes movies", "Mary likes movies", "I like dogs"
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60) | st.text(
     "ab '’_1.\n\t\u3000\x1c\x85é", max_size=60
@@ -57,10 +55,7 @@ def test_a_text_comes_back(learned, kind):
     tokenizer = learned[kind]
     ids = tokenizer.encode(STORY)
     assert (
-        tokenizer.decode(ids)
-        == tokenizer.decode(ids.tolist())
-        == tokenizer.decode(torch.tensor(ids.tolist()))
-        == STORY
+        tokenizer.decode(ids) == tokenizer.decode(ids.tolist()) == tokenizer.decode(torch.tensor(ids.tolist())) == STORY
     )
     assert ids.dtype == np.int64 and tokenizer.dtype == (np.uint16 if tokenizer.size > 256 else np.uint8)
     assert ids.max() < tokenizer.size
@@ -155,10 +150,7 @@ def test_one_more_character_than_a_byte_holds():
     "text, words",
     [
         ("dog, cat\n", "unknown character ',' .U.002C..*place 3.*text"),
-        (
-            "dogé",
-            "unknown character 'é' .U.00E9..*place 3.*among.*8 characters.*--data.tokens bytes",
-        ),
+        ("dogé", "unknown character 'é' .U.00E9..*place 3.*among.*8 characters.*--data.tokens bytes"),
         ("😀", "unknown character '😀' .U.1F600. at place 0"),
         ("d\udc80", "unknown character '.udc80' .U.DC80..*place 1"),
     ],
@@ -195,9 +187,7 @@ def test_three_sentences_have_seven_words():
 
 def test_one_space_between_words_is_not_written_down():
     tokenizer = learn("words", ["yes, no  don't\n"])
-    told = [
-        ["<unknown>", *tokenizer.vocabulary][id] for id in tokenizer.encode("yes no, no  don't don't\n yes ")
-    ]
+    told = [["<unknown>", *tokenizer.vocabulary][id] for id in tokenizer.encode("yes no, no  don't don't\n yes ")]
     assert told == ["yes", "no", ",", " ", "no", "  ", "don't", "don't", "\n", " ", "yes", " "]
 
 
@@ -253,9 +243,7 @@ def greedy():
 
 
 @settings(max_examples=100)
-@given(
-    text=texts | st.text(ODD, min_size=20, max_size=200) | st.text("'sld .re\x1c", min_size=20, max_size=200)
-)
+@given(text=texts | st.text(ODD, min_size=20, max_size=200) | st.text("'sld .re\x1c", min_size=20, max_size=200))
 def test_encoding_each_piece_once_changes_nothing(learned, greedy, text):
     for tokenizer in (learned["bpe"], greedy):
         for each in (text, STORY + text):

@@ -24,9 +24,7 @@ class Tables:
     """A made model: the logits of row i after k tokens, of which the last is t, are a table's entry [i, k, t]."""
 
     def __init__(self, rows, longest=LONGEST, seed=0, spread=2.0):
-        tables = [
-            torch.randn(longest, V, V, generator=torch.Generator().manual_seed(seed + row)) for row in rows
-        ]
+        tables = [torch.randn(longest, V, V, generator=torch.Generator().manual_seed(seed + row)) for row in rows]
         self.tables, self.asked = spread * torch.stack(tables).double(), []
 
     def start(self):
@@ -54,9 +52,7 @@ def brute_force(table, longest, penalty):
     for ids in itertools.product(range(V), repeat=longest):
         if END in ids:
             ids = ids[: ids.index(END) + 1]
-        logp = sum(
-            float(steps[k, last, token]) for k, (last, token) in enumerate(zip((0, *ids), ids, strict=False))
-        )
+        logp = sum(float(steps[k, last, token]) for k, (last, token) in enumerate(zip((0, *ids), ids, strict=False)))
         found[ids] = logp / len(ids) ** penalty
     return sorted(((score, list(ids)) for ids, score in found.items()), reverse=True)
 
@@ -185,9 +181,7 @@ def test_translations_do_not_depend_on_padding_or_on_other_sentences(cls):
     together = generate_targets(model, *padded(SOURCES), **how)
     for side, more in (("left", 0), ("right", 3)):
         again = generate_targets(model, *padded(SOURCES, side, more), **how)
-        assert [[each.ids for each in row] for row in again] == [
-            [each.ids for each in row] for row in together
-        ]
+        assert [[each.ids for each in row] for row in again] == [[each.ids for each in row] for row in together]
     for source, found in zip(SOURCES, together, strict=True):
         (alone,) = generate_targets(model, torch.tensor([source]), **how)
         assert [each.ids for each in alone] == [each.ids for each in found]
@@ -254,10 +248,7 @@ def test_an_ensemble_is_the_mean_of_probabilities():
     alone = [SourceReader(model, source, begin=1).start().softmax(-1) for model in (one, two)]
     torch.testing.assert_close(both.start().softmax(-1), sum(alone) / 2)
     how = {"begin": 1, "end": 2, "max_new": 6}
-    assert (
-        generate_targets([one, one], source, **how)[0][0].ids
-        == generate_targets(one, source, **how)[0][0].ids
-    )
+    assert generate_targets([one, one], source, **how)[0][0].ids == generate_targets(one, source, **how)[0][0].ids
 
 
 @pytest.mark.parametrize("cls", [Decoder, LSTM, GRU, Conv], ids=lambda cls: cls.__name__)
@@ -333,12 +324,7 @@ def of_bart(theirs):
             names += [("cross", "encoder_attn", "encoder_attn_layer_norm")] if side == "decoder" else []
             for own, attention, norm in names:
                 parts[f"{block}.{own}.norm"] = getattr(layer, norm)
-                for to, their in (
-                    ("to_q", "q_proj"),
-                    ("to_k", "k_proj"),
-                    ("to_v", "v_proj"),
-                    ("mix", "out_proj"),
-                ):
+                for to, their in (("to_q", "q_proj"), ("to_k", "k_proj"), ("to_v", "v_proj"), ("mix", "out_proj")):
                     parts[f"{block}.{own}.f.{to}"] = getattr(getattr(layer, attention), their)
             parts |= {
                 f"{block}.mlp.norm": layer.final_layer_norm,
@@ -366,9 +352,7 @@ def test_beams_of_an_encoder_decoder_are_hugging_faces(bart, beams, penalty, n):
     theirs, ours = bart
     ids, real = padded(SOURCES)
     true = best_of_theirs(theirs, beams, penalty, n, input_ids=ids.clamp(min=0), attention_mask=real.long())
-    found = generate_targets(
-        ours, ids, real, begin=1, end=8, max_new=8, beams=beams, length_penalty=penalty, n_best=n
-    )
+    found = generate_targets(ours, ids, real, begin=1, end=8, max_new=8, beams=beams, length_penalty=penalty, n_best=n)
     assert_same(true, found, 1, 8, 0)
 
 
@@ -395,18 +379,14 @@ def test_beams_of_a_decoder_are_hugging_faces():
         def reorder(self, rows):
             self.rows = self.rows[rows]
 
-    true = best_of_theirs(
-        theirs, 4, 1.0, 3, input_ids=torch.tensor(prompts), attention_mask=torch.ones(3, 3).long()
-    )
+    true = best_of_theirs(theirs, 4, 1.0, 3, input_ids=torch.tensor(prompts), attention_mask=torch.ones(3, 3).long())
     steps = Steps()
     found = beam_search(steps.start, steps.step, steps.reorder, beams=4, max_new=8, end=2, n_best=3)
     assert_same(true, found, 3, 2, 0)
 
 
 def test_a_decoder_of_ours_searches_in_batches_as_one_by_one():
-    config = DecoderConfig(
-        vocab=13, context=32, dim=16, depth=1, heads=2, attention=WindowAttention(width=4), ngrams=2
-    )
+    config = DecoderConfig(vocab=13, context=32, dim=16, depth=1, heads=2, attention=WindowAttention(width=4), ngrams=2)
     model = sharp(Decoder(config), 2.0)
     prompts = [[1, 2, 3, 4, 5, 6], [7]]
     reader = PromptReader(model, prompts)

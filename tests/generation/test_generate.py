@@ -127,10 +127,7 @@ def test_temperature():
 
 def test_drawing_follows_the_probabilities():
     """A grid of numbers in place of random ones: each id gets its share of them, and one of probability 0 gets none."""
-    probabilities, ids = (
-        torch.tensor([[0.0, 0.5, 0.0, 0.3, 0.2, 0.0]]).double(),
-        torch.tensor([[9, 8, 7, 6, 5, 4]]),
-    )
+    probabilities, ids = (torch.tensor([[0.0, 0.5, 0.0, 0.3, 0.2, 0.0]]).double(), torch.tensor([[9, 8, 7, 6, 5, 4]]))
     numbers = [(i + 0.5) / 1000 for i in range(1000)] + [0.0, 1 - 2**-53]
     drawn = [draw_tokens(probabilities, ids, [u])[0] for u in numbers]
     counts = {i: drawn[:1000].count(i) for i in set(drawn)}
@@ -228,9 +225,7 @@ def test_an_empty_prompt_begins_a_line_or_at_the_first_id():
     m = model()
     assert text(m, "", seed=0, max_new=8) == text(m, "a", seed=0, max_new=8)
     lines = Letters("ab\ndefgh")
-    assert text(m, "", tokenizer=lines, seed=0, max_new=8) == text(
-        m, "\n", tokenizer=lines, seed=0, max_new=8
-    )
+    assert text(m, "", tokenizer=lines, seed=0, max_new=8) == text(m, "\n", tokenizer=lines, seed=0, max_new=8)
 
 
 def test_what_holds_a_model_and_a_tokenizer_will_do():
@@ -315,10 +310,7 @@ def test_pieces_of_words_join_a_prompt_as_they_join_each_other():
     inner = tokenizers.Tokenizer(
         tokenizers.models.WordPiece({"hello": 0, "wor": 1, "##ld": 2, "[UNK]": 3}, unk_token="[UNK]")
     )
-    inner.pre_tokenizer, inner.decoder = (
-        tokenizers.pre_tokenizers.Whitespace(),
-        tokenizers.decoders.WordPiece(),
-    )
+    inner.pre_tokenizer, inner.decoder = (tokenizers.pre_tokenizers.Whitespace(), tokenizers.decoders.WordPiece())
     whole = Tokenizer(inner)
     ids, stream = whole.encode("hello world").tolist(), whole.stream()
     assert ids == [0, 1, 2]
@@ -405,10 +397,7 @@ def test_words_of_other_errors():
     m = model()
     with pytest.raises(ValueError, match="unknown option 'temprature'.*'temperature'"):
         generate(m, "abc", temprature=1)
-    with pytest.raises(
-        ValueError,
-        match="samples=2.*regard.generation.generate.generate_samples",
-    ):
+    with pytest.raises(ValueError, match="samples=2.*regard.generation.generate.generate_samples"):
         generate(m, "abc", samples=2)
     with pytest.raises(ValueError, match="unknown character 'z' at 1"):
         generate(m, "az")

@@ -18,15 +18,7 @@ from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.experts import ExpertsMLP
 from regard.nn.quantise import GROUP, ZERO, Quantised, quantise
 from regard.recipes.text.fast_weights import round_weights
-from tests.generation.native_cases import (
-    CASES,
-    OTHERS,
-    REFUSED,
-    RUNS_HERE,
-    draw_ids,
-    make_decoder,
-    share_cache,
-)
+from tests.generation.native_cases import CASES, OTHERS, REFUSED, RUNS_HERE, draw_ids, make_decoder, share_cache
 
 
 @pytest.fixture(autouse=True)

@@ -56,8 +56,7 @@ def test_greedy_texts_are_the_same_with_and_without_cache_and_beyond_the_context
     model, native = pair(**options)
     for prompt in ("a", "abc", "abcdefgh" * 2, "abcdefgh" * 5):
         texts = {
-            "".join(write_text(each, prompt, max_new=40, temperature=0))
-            for each in (model, native, Uncached(model))
+            "".join(write_text(each, prompt, max_new=40, temperature=0)) for each in (model, native, Uncached(model))
         }
         assert len(texts) == 1
 
@@ -155,9 +154,7 @@ def test_a_run_writes_with_all_weights(run, capsys):
         assert isinstance(load_to_write(run, weights), NativeModel)
         texts[weights] = "".join(generate(run, "abc", weights=weights, max_new=6, temperature=0))
     assert texts["float32"] == "".join(generate(run, "abc", max_new=6, temperature=0))
-    assert (
-        main(["generate", str(run), "--prompt", "abc", "--weights", "int8", "--samples", "2", "--stats"]) == 0
-    )
+    assert main(["generate", str(run), "--prompt", "abc", "--weights", "int8", "--samples", "2", "--stats"]) == 0
     out, told = capsys.readouterr()
     assert "── 2 ──" in out and "native" in told
     with pytest.raises(RegardError, match="path"):
@@ -205,11 +202,7 @@ def test_a_compiler_that_fails_is_said_in_one_line(tmp_path, monkeypatch):
 
 def test_the_way_follows_the_processor(monkeypatch):
     features = compiling.processor_features()
-    for without, wanted in (
-        ((), RUNS_HERE[0]),
-        (("avx512_vnni",), "avx2"),
-        (("avx512_vnni", "avx2"), "plain"),
-    ):
+    for without, wanted in (((), RUNS_HERE[0]), (("avx512_vnni",), "avx2"), (("avx512_vnni", "avx2"), "plain")):
         monkeypatch.setattr(compiling, "processor_features", lambda gone=without: features - set(gone))
         assert choose_path() in (wanted, "plain")
     with pytest.raises(NoNative, match="avx2"):
@@ -264,10 +257,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_it_works(copies, monkeypatch
 
 def test_several_processes_that_compile_at_once_all_find_it(copies):
     code = "from regard.generation.native.compile import load_library; print(load_library('plain').path)"
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ)
-        for _ in range(2)
-    ]
+    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ) for _ in range(2)]
     assert [each.communicate()[0].split() for each in started] == [[b"plain"], [b"plain"]]
     assert len(list(copies.glob("cache/native/*"))) == 1
     assert not list(copies.glob("cache/native/.*"))

@@ -88,9 +88,7 @@ class Drawn:
         how = {"seed": 1, "temperature": 1.0, "max_new": 5, **how}
         self.sampling = Sampling(**how)
         stream = Bytes().stream()
-        self.request = Request(
-            prompt, self.sampling, stream, self.pieces.append, number=number, logprobs=logprobs
-        )
+        self.request = Request(prompt, self.sampling, stream, self.pieces.append, number=number, logprobs=logprobs)
 
     @property
     def ids(self):
@@ -117,9 +115,7 @@ def random_requests(draw, count, longest):
     begins = [[draw.randrange(VOCAB) for _ in range(longest)] for _ in range(3)]
     found = []
     for _ in range(count):
-        prompt = draw.choice(begins)[: draw.randint(1, longest)] + [draw.randrange(VOCAB)] * draw.randint(
-            0, 2
-        )
+        prompt = draw.choice(begins)[: draw.randint(1, longest)] + [draw.randrange(VOCAB)] * draw.randint(0, 2)
         how = {"temperature": draw.choice([0, 0.7, 1.0]), "max_new": draw.randint(1, 12)}
         found.append(Drawn(prompt, draw.randint(0, 2), seed=draw.randint(-3, 3), **how))
     return found
@@ -223,9 +219,7 @@ def test_a_prompt_that_begins_as_an_earlier_one_reads_the_rest_only():
     assert branch.request.reused == 3 and slots.copies == [(0, 1, 3)]
     again = Drawn([1, 2, 3, 7], max_new=2)
     run(scheduler, again)
-    assert (
-        again.request.reused == 3 and again.ids == branch.ids
-    )  # all but the last, after which a token is drawn
+    assert again.request.reused == 3 and again.ids == branch.ids  # all but the last, after which a token is drawn
     assert goes_on.ids == alone(goes_on.request.prompt, goes_on.sampling)
     assert scheduler.snapshot().reused == 8 + 3 + 3
 

@@ -49,18 +49,13 @@ CASES["text-next"] = Case(
         train("text", "--data other.txt --from run --data.context 16", out="tuned", steps=3),
         "compare run tuned --json",
     ),
-    (
-        "train text --data missing.txt --out none",
-        "train text --data plain.txt --model.dmi 16 --out none",
-    ),
+    ("train text --data missing.txt --out none", "train text --data plain.txt --model.dmi 16 --out none"),
 )
 CASES["text-words"] = Case(
     data.texts,
     (
         train(
-            "text",
-            "--data plain.txt --data.tokens words --model.attention window --model.attention.width 4"
-            + LANGUAGE,
+            "text", "--data plain.txt --data.tokens words --model.attention window --model.attention.width 4" + LANGUAGE
         ),
         GENERATE,
         "generate run --prompts other.txt --max-new 2 --temperature 0 --out texts.jsonl --seed 1",
@@ -100,9 +95,7 @@ CASES["text-experts"] = Case(
     data.texts,
     (
         train(
-            "text",
-            "--data plain.txt --model.mlp experts --model.mlp.count 4 --model.mlp.chosen 2" + LANGUAGE,
-            steps=4,
+            "text", "--data plain.txt --model.mlp experts --model.mlp.count 4 --model.mlp.chosen 2" + LANGUAGE, steps=4
         ),
         'look run --input "the old king"',
         "evaluate run --json",
@@ -174,10 +167,7 @@ CASES["text-streams"] = Case(
 CASES["text-recurrent"] = Case(
     data.texts,
     (
-        train(
-            "text",
-            "--data plain.txt --model gru --model.dim 16 --model.depth 1 --data.context 16 --train.batch 4",
-        ),
+        train("text", "--data plain.txt --model gru --model.dim 16 --model.depth 1 --data.context 16 --train.batch 4"),
         GENERATE,
         'look run --input "the old king"',
         "evaluate run --json",
@@ -324,9 +314,7 @@ CASES["images-numbers"] = Case(
 CASES["images-swin"] = Case(
     nothing,
     (
-        train(
-            "images", "--model swin --model.dim 8 --model.depths 1 --model.heads 2 --train.batch 8", steps=3
-        ),
+        train("images", "--model swin --model.dim 8 --model.depths 1 --model.heads 2 --train.batch 8", steps=3),
         "look run",
         "evaluate run --json",
     ),
@@ -373,9 +361,7 @@ CASES["sets-points"] = Case(
 CASES["sets-clouds"] = Case(
     data.sets,
     (
-        train(
-            "sets", "--data clouds --data.points 32 --data.turn any --model.hidden 8 --train.batch 4", steps=4
-        ),
+        train("sets", "--data clouds --data.points 32 --data.turn any --model.hidden 8 --train.batch 4", steps=4),
         "predict run clouds/flat/01.npy clouds/round/00.npy --json",
         "evaluate run --json",
         "look run --input clouds/flat/01.npy",
@@ -389,12 +375,7 @@ CASES["sets-made"] = Case(
         train("sets", "--data.points 32 --model.hidden 8 --train.batch 8", out="solids", steps=3),
         train("sets", "--data statistics --model.hidden 8 --train.batch 8", out="statistics", steps=4),
         "evaluate statistics --json",
-        train(
-            "sets",
-            "--data clusters --model.hidden 8 --model.heads 2 --train.batch 4",
-            out="clusters",
-            steps=4,
-        ),
+        train("sets", "--data clusters --model.hidden 8 --model.heads 2 --train.batch 4", out="clusters", steps=4),
         "look clusters",
         "evaluate clusters --json",
         "look solids",
@@ -434,12 +415,7 @@ CASES["graphs-nodes"] = Case(
         "evaluate run --json",
         "evaluate run --data nodes.npz --json",
         "look run --input 3",
-        train(
-            "graphs",
-            "--data nodes.npz --model.layer gat --model.hidden 8 --model.heads 2",
-            out="gat",
-            steps=4,
-        ),
+        train("graphs", "--data nodes.npz --model.layer gat --model.hidden 8 --model.heads 2", out="gat", steps=4),
         "look gat --input 3",
         train("graphs", "--data nodes.npz --data.folds 2 --model.hidden 8", out="folds", steps=2),
         train("graphs", "--data amounts.npz --model.hidden 8", out="amounts", steps=4),
@@ -465,12 +441,7 @@ CASES["graphs-whole"] = Case(
         train("graphs", "--data rings.npz --data.test 0.2 --model.hidden 8 --train.batch 8", steps=4),
         "predict run rings.npz --out answers.csv",
         "evaluate run --json",
-        train(
-            "graphs",
-            "--data rings.npz --model graphtransformer --train.batch 8" + SMALL,
-            out="attends",
-            steps=4,
-        ),
+        train("graphs", "--data rings.npz --model graphtransformer --train.batch 8" + SMALL, out="attends", steps=4),
         "look attends",
         "evaluate run --data rings.npz --json",
     ),
@@ -488,11 +459,7 @@ CASES["graphs-sampled"] = Case(
 )
 CASES["graphs-digits"] = Case(
     nothing,
-    (
-        train("graphs", "--model.hidden 8", steps=5),
-        "evaluate run --json",
-        "look run --input 3",
-    ),
+    (train("graphs", "--model.hidden 8", steps=5), "evaluate run --json", "look run --input 3"),
     ("predict run",),
 )
 
@@ -569,9 +536,7 @@ CASES["autoencoder-rows"] = Case(
         "generate run --count 3 --seed 1 --out made.csv",
         "predict run measured.csv --out answers.csv --codes codes.csv",
         "evaluate run --samples 4 --json",
-        train(
-            "autoencoder", "--data measured.csv --model autoencoder --model.hidden 16", out="plain", steps=3
-        ),
+        train("autoencoder", "--data measured.csv --model autoencoder --model.hidden 16", out="plain", steps=3),
         "evaluate plain --json",
         "look run",
     ),
@@ -580,9 +545,7 @@ CASES["autoencoder-rows"] = Case(
 CASES["autoencoder-points"] = Case(
     data.sets,
     (
-        train(
-            "autoencoder", "--data clouds --data.points 16 --model.latent 2 --model.hidden 16 --train.batch 4"
-        ),
+        train("autoencoder", "--data clouds --data.points 16 --model.latent 2 --model.hidden 16 --train.batch 4"),
         "evaluate run --samples 2 --json",
         "predict run clouds/flat/01.npy --json",
         "look run",
@@ -595,10 +558,7 @@ CASES["autoencoder-points"] = Case(
 CASES["world-episodes"] = Case(
     data.episodes,
     (
-        train(
-            "world",
-            "--data episodes.npz --train.policy none --model.dim 16 --model.heads 2 --train.world-steps 2",
-        ),
+        train("world", "--data episodes.npz --train.policy none --model.dim 16 --model.heads 2 --train.world-steps 2"),
         "predict run episodes.npz --out answers.csv",
         "evaluate run --json",
         "look run --input episodes.npz",

@@ -33,15 +33,7 @@ from regard.verbs.main import main
 from tests.golden.cases import CASES, Case
 
 FOUND = Path(__file__).parent / "found"
-CAPTIONS = (
-    "name",
-    "sentence",
-    "said",
-    "note",
-    "answer",
-    "reason",
-    "verdict",
-)  # words of a view, by their keys
+CAPTIONS = ("name", "sentence", "said", "note", "answer", "reason", "verdict")  # words of a view, by their keys
 STEPS = 10  # losses of so many steps
 ROWS = 8  # of a table, a row of weights, a list of labels
 SECONDS = re.compile(r"\b\d[\d.,:]*\s?(seconds?|minutes?|s|ms)\b|[\d,.]+ \w+/s|\d:\d\d\b")
@@ -82,10 +74,7 @@ def run_command(words: list[str]) -> dict[str, Any]:
         return {"error": told.getvalue().strip()}
     if words[0] == "train":
         return {"code": code, **training(Path(value_of("--out", words)))}
-    found: dict[str, Any] = {
-        "code": code,
-        "printed": as_data(printed.getvalue(), json_asked="--json" in words),
-    }
+    found: dict[str, Any] = {"code": code, "printed": as_data(printed.getvalue(), json_asked="--json" in words)}
     if words[0] == "compare":
         for run in found["printed"]["runs"]:
             del run["validation"]  # points in time
@@ -116,15 +105,10 @@ def losses_of(run: Run) -> dict[str, Any]:
     events = run.metrics()
     steps = [event for event in events if event["event"] == "step"][:STEPS]
     others = [event for event in events if event["event"] != "step"]
-    found = {
-        "losses": [event["loss"] for event in steps],
-        "evaluations": [without_seconds(event) for event in others],
-    }
+    found = {"losses": [event["loss"] for event in steps], "evaluations": [without_seconds(event) for event in others]}
     laws = run.read("laws.json")
     if laws is not None:
-        found["laws"] = [
-            [law[name] for name in ("law", "declared", "measured", "layer")] for law in laws["laws"]
-        ]
+        found["laws"] = [[law[name] for name in ("law", "declared", "measured", "layer")] for law in laws["laws"]]
     return found
 
 
@@ -145,9 +129,7 @@ def look(target: str, given: str | None) -> dict[str, Any]:
         ]
     if "classes" in views:
         found["classes"] = {part: views["classes"].get(part) for part in ("likely", "note")}
-    found["captions"] = {
-        name: list(dict.fromkeys(captions(view))) for name, view in views.items() if name not in found
-    }
+    found["captions"] = {name: list(dict.fromkeys(captions(view))) for name, view in views.items() if name not in found}
     return plain(found)
 
 
@@ -311,9 +293,7 @@ def _lines(found: Any, indent: str) -> str:
         return short
     inner = indent + " "
     if isinstance(found, dict):
-        parts = [
-            f"{json.dumps(name, ensure_ascii=False)}: {_lines(each, inner)}" for name, each in found.items()
-        ]
+        parts = [f"{json.dumps(name, ensure_ascii=False)}: {_lines(each, inner)}" for name, each in found.items()]
     else:
         parts = [_lines(each, inner) for each in found]
     begin, end = "{}" if isinstance(found, dict) else "[]"

@@ -90,12 +90,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
 def test_differences_are_found(planted):
-    was = {
-        "losses": [1.0] * 5,
-        "said": "accuracy 97.0% of 30 sets",
-        "rows": [["good", "0.5012"]],
-        "score": 1,
-    }
+    was = {"losses": [1.0] * 5, "said": "accuracy 97.0% of 30 sets", "rows": [["good", "0.5012"]], "score": 1}
     now = copy.deepcopy(was)
     assert not list(differences(was, now))
     planted(now)

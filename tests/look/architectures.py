@@ -45,11 +45,7 @@ SWIN: dict[str, Any] = {
     "num_heads": [2, 4],
     "window_size": 4,
 }
-DEBERTA: dict[str, Any] = {
-    "relative_attention": True,
-    "pos_att_type": ["p2c", "c2p"],
-    "position_biased_input": False,
-}
+DEBERTA: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
 
 # name: model, config, its options, and what it is given
 ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any], str]] = {
@@ -62,12 +58,7 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "Qwen2": ("Qwen2ForCausalLM", "Qwen2", GROUPED, "text"),
     "Qwen3": ("Qwen3ForCausalLM", "Qwen3", GROUPED | {"head_dim": 8}, "text"),
     "Gemma": ("GemmaForCausalLM", "Gemma", GROUPED | {"head_dim": 8}, "text"),
-    "Gemma 2": (
-        "Gemma2ForCausalLM",
-        "Gemma2",
-        GROUPED | {"head_dim": 8, "attn_logit_softcapping": 5.0},
-        "text",
-    ),
+    "Gemma 2": ("Gemma2ForCausalLM", "Gemma2", GROUPED | {"head_dim": 8, "attn_logit_softcapping": 5.0}, "text"),
     "Phi": ("PhiForCausalLM", "Phi", SIZES, "text"),
     "Falcon": ("FalconForCausalLM", "Falcon", SIZES, "text"),
     "OPT": ("OPTForCausalLM", "OPT", SIZES | {"ffn_dim": 48, "word_embed_proj_dim": 32}, "text"),
@@ -101,12 +92,7 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     ),
     "BERT": ("BertModel", "Bert", SIZES, "text"),
     "RoBERTa": ("RobertaModel", "Roberta", SIZES, "text"),
-    "DistilBERT": (
-        "DistilBertModel",
-        "DistilBert",
-        {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
-        "text",
-    ),
+    "DistilBERT": ("DistilBertModel", "DistilBert", {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}, "text"),
     "ALBERT": ("AlbertModel", "Albert", SIZES | {"embedding_size": 16}, "text"),
     "ELECTRA": ("ElectraModel", "Electra", SIZES | {"embedding_size": 16}, "text"),
     "DeBERTa": ("DebertaV2Model", "DebertaV2", SIZES | DEBERTA, "text"),
@@ -141,12 +127,8 @@ def built(name: str, **more: Any) -> tuple[nn.Module, dict[str, Tensor]]:
     kind, config, options, given = ARCHITECTURES[name]
     torch.manual_seed(0)
     special = {} if given == "image" else SPECIAL
-    model = getattr(transformers, kind)(
-        getattr(transformers, f"{config}Config")(**special | options | more)
-    ).eval()
-    for (
-        parameter
-    ) in model.parameters():  # as they come, most weights are so small that attention is almost uniform
+    model = getattr(transformers, kind)(getattr(transformers, f"{config}Config")(**special | options | more)).eval()
+    for parameter in model.parameters():  # as they come, most weights are so small that attention is almost uniform
         parameter.data *= 3 if parameter.dim() > 1 and name != "T5" else 1
     if given == "image":
         size = options["image_size"]
@@ -154,9 +136,7 @@ def built(name: str, **more: Any) -> tuple[nn.Module, dict[str, Tensor]]:
     ids, real = torch.randint(3, VOCAB, (2, 9)), torch.ones(2, 9, dtype=torch.long)
     real[1, 6:] = 0
     inputs = {"input_ids": ids, "attention_mask": real}
-    return model, inputs | (
-        {"decoder_input_ids": torch.randint(3, VOCAB, (2, 9))} if given == "two texts" else {}
-    )
+    return model, inputs | ({"decoder_input_ids": torch.randint(3, VOCAB, (2, 9))} if given == "two texts" else {})
 
 
 def told(model: Any, inputs: dict[str, Tensor]) -> list[Tensor]:

@@ -109,9 +109,7 @@ def check_answer(answer, allowed=(200, 400, 403, 404, 405, 408, 413, 415, 431)):
     kind = answer.headers["content-type"]
     if kind == "application/json":
         found = answer.json()
-        assert answer.status == 200 or (
-            set(found) == {"error"} and "\n" not in found["error"] and found["error"]
-        )
+        assert answer.status == 200 or (set(found) == {"error"} and "\n" not in found["error"] and found["error"])
     elif answer.status == 200:
         page = kind.startswith("text/html") and answer.body.startswith(b"<!doctype html>")
         assert page or kind == "application/octet-stream", kind

@@ -44,12 +44,7 @@ class Watcher:
     def __init__(self, allowed: str, expected: str) -> None:
         self.allowed, self.expected = allowed, expected
         self.complaints: list[str] = []
-        self.heard = {
-            "console": self.said,
-            "pageerror": self.thrown,
-            "dialog": self.asked,
-            "request": self.requested,
-        }
+        self.heard = {"console": self.said, "pageerror": self.thrown, "dialog": self.asked, "request": self.requested}
 
     def said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not (self.expected and self.expected in message.text):
@@ -69,12 +64,7 @@ class Watcher:
 
 @contextmanager
 def watched(
-    browser: Browser,
-    *,
-    allowed: str = "file:",
-    expected: str = "",
-    color_scheme: str = "light",
-    **options: Any,
+    browser: Browser, *, allowed: str = "file:", expected: str = "", color_scheme: str = "light", **options: Any
 ) -> Iterator[Page]:
     """A page that must have given no cause for complaint when the test is over, but for what was `expected`.
 

@@ -552,11 +552,7 @@ ODD: dict[str, Case] = {
         after(lambda m, w: F.linear(w.permute(0, 2, 3, 1), m.talk).permute(0, 3, 1, 2)), "mixed between heads"
     ),
     "re-attention": no(
-        after(
-            lambda m, w: m.norm(torch.einsum("bhij,hg->bgij", w, m.talk).permute(0, 2, 3, 1)).permute(
-                0, 3, 1, 2
-            )
-        ),
+        after(lambda m, w: m.norm(torch.einsum("bhij,hg->bgij", w, m.talk).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)),
         "mixed between heads",
     ),
     "talking on both sides": no(talking_on_both_sides, "mixed between heads"),

@@ -61,14 +61,7 @@ def layer_of(weights: Tensor, layer: int, *, count: int | None = None, **changes
 
 
 def unproved(like: View, layer: int, reason: str) -> View:
-    nothing = {
-        "proved": False,
-        "reason": reason,
-        "small": None,
-        "largest": None,
-        "entropy": [],
-        "distance": None,
-    }
+    nothing = {"proved": False, "reason": reason, "small": None, "largest": None, "entropy": [], "distance": None}
     return {**like, "layer": layer, "name": f"blocks.{layer}.attention", **nothing}
 
 
@@ -86,10 +79,7 @@ def page_of(views: list[View], labels: list[str] = SENTENCE, **changes: Any) -> 
 
 
 def attention(labels: list[str] = SENTENCE, layers: int = 4, heads: int = 8) -> View:
-    return {
-        "view": "attention",
-        "layers": [layer_of(kinds_of_heads(len(labels), k, heads), k) for k in range(layers)],
-    }
+    return {"view": "attention", "layers": [layer_of(kinds_of_heads(len(labels), k, heads), k) for k in range(layers)]}
 
 
 def next_token(labels: list[str] = SENTENCE, seed: int = 0) -> View:
@@ -122,12 +112,7 @@ def contribution(labels: list[str] = SENTENCE) -> View:
     columns = [
         ("leave one out", "How much less likely the prediction is without the token.", left_out, True),
         ("gradient × input", "How the prediction changes with the size of the embedding.", gradient, True),
-        (
-            "attention received",
-            "From the last token, the mean of all heads of the last layer.",
-            received,
-            False,
-        ),
+        ("attention received", "From the last token, the mean of all heads of the last layer.", received, False),
     ]
     listed = [dict(zip(("name", "sentence", "values", "signed"), column, strict=True)) for column in columns]
     return {"view": "contribution", "stream": 0, "thing": "token", "answer": "tired", "columns": listed}
@@ -151,40 +136,17 @@ def image_url(side: int = 224) -> str:
 def image(heads: int = 6, side: int = 14) -> View:
     """Each head looks at a place of its own."""
     y, x = torch.meshgrid(torch.linspace(0, 1, side), torch.linspace(0, 1, side), indexing="ij")
-    spots = [
-        (0.36, 0.42),
-        (0.7, 0.6),
-        (0.5, 0.85),
-        (0.2, 0.1),
-        (0.8, 0.15),
-        (0.36, 0.25),
-        (0.9, 0.9),
-        (0.1, 0.9),
-    ]
+    spots = [(0.36, 0.42), (0.7, 0.6), (0.5, 0.85), (0.2, 0.1), (0.8, 0.15), (0.36, 0.25), (0.9, 0.9), (0.1, 0.9)]
     noise = torch.rand(heads, side, side, generator=torch.Generator().manual_seed(0))
     layers = []
     for layer in range(3):
         wide = 0.006 * (4 - layer)
-        maps = (
-            torch.stack([torch.exp(-((x - a) ** 2 + (y - b) ** 2) / wide) for a, b in spots[:heads]])
-            + 0.15 * noise
-        )
+        maps = torch.stack([torch.exp(-((x - a) ** 2 + (y - b) ** 2) / wide) for a, b in spots[:heads]]) + 0.15 * noise
         maps = maps / maps.sum((-2, -1), keepdim=True)
         layers.append(
-            {
-                "layer": layer,
-                "name": f"blocks.{layer}",
-                "heads": list(range(heads)),
-                "maps": encode.floats(maps),
-            }
+            {"layer": layer, "name": f"blocks.{layer}", "heads": list(range(heads)), "maps": encode.floats(maps)}
         )
-    matters = [
-        {
-            "name": "leave one out",
-            "sentence": "what is lost",
-            "values": encode.round_digits((x - y).flatten()),
-        }
-    ]
+    matters = [{"name": "leave one out", "sentence": "what is lost", "values": encode.round_digits((x - y).flatten())}]
     return {"view": "image", "picture": image_url(), "grid": {"rows": side, "columns": side}, "query": "the class token",
             "piece": "patch", "layers": layers, "rollout": encode.floats(maps.mean(0)), "matters": matters}  # fmt: skip
 
@@ -225,29 +187,10 @@ def features() -> View:
 
     def made(*shape: int) -> View:
         colours = torch.rand(*shape[1:], 3, generator=draw)
-        return {
-            "maps": encode.levels(torch.randn(*shape, generator=draw)),
-            "colours": encode.levels(colours),
-        }
+        return {"maps": encode.levels(torch.randn(*shape, generator=draw)), "colours": encode.levels(colours)}
 
-    how = {
-        "name": "stem",
-        "rows": 8,
-        "columns": 6,
-        "of": 9,
-        "poses": 1,
-        "channels": [0, 4, 7],
-        "explained": 0.5,
-    }
-    turned = {
-        "name": "layers.1",
-        "rows": 32,
-        "columns": 32,
-        "of": 2,
-        "poses": 4,
-        "channels": [0, 1],
-        "explained": 0.25,
-    }
+    how = {"name": "stem", "rows": 8, "columns": 6, "of": 9, "poses": 1, "channels": [0, 4, 7], "explained": 0.5}
+    turned = {"name": "layers.1", "rows": 32, "columns": 32, "of": 2, "poses": 4, "channels": [0, 1], "explained": 0.25}
     return {"view": "features", "note": None, "layers": [how | made(3, 8, 6), turned | made(8, 4, 4)]}
 
 
@@ -315,8 +258,7 @@ def laws(n: int = 9, c: int = 16) -> View:
         right = outputs[order]
         left = right + error * torch.randn(n, c, generator=torch.Generator().manual_seed(6))
         as_bytes = [
-            encode.pack_array(((x.clamp(-1, 1) + 1) / 2 * 255).round().to(torch.uint8).numpy())
-            for x in (left, right)
+            encode.pack_array(((x.clamp(-1, 1) + 1) / 2 * 255).round().to(torch.uint8).numpy()) for x in (left, right)
         ]
         return {"label": label, "order": [names[k] for k in order], "left": as_bytes[0], "right": as_bytes[1], "n": n, "c": c,
                 "error": error or 1e-7, "holds": error == 0}  # fmt: skip
@@ -352,23 +294,10 @@ def example() -> View:
     """A page with every view."""
     seen = attention()
     seen["layers"].append(unproved(seen["layers"][0], 4, "attention dropout was on; call model.eval() first"))
-    others = [
-        next_token,
-        classes,
-        contribution,
-        image,
-        positions,
-        filters,
-        features,
-        embeddings,
-        curves,
-        samples,
-        laws,
-    ]
+    others = [next_token, classes, contribution, image, positions, filters, features, embeddings, curves, samples, laws]
     others += [confusion, about]
     return page_of(
-        [seen, *(each() for each in others)],
-        notes=["The weights are those of an evaluation, without dropout."],
+        [seen, *(each() for each in others)], notes=["The weights are those of an evaluation, without dropout."]
     )
 
 

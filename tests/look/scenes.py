@@ -34,9 +34,7 @@ class Reads(TextReader):
         self.function = read
 
     def read(self, given=None, target=None):
-        return self.function(
-            *(each.decode() if isinstance(each, bytes) else each for each in (given, target))
-        )
+        return self.function(*(each.decode() if isinstance(each, bytes) else each for each in (given, target)))
 
 
 def html_page(data):

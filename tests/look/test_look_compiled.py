@@ -41,9 +41,7 @@ class Flexible(Projects):
         q, k, v = self.parts(x)
         if self.grouped:
             k, v = k[:, ::2], v[:, ::2]
-        return flex.flex_attention(
-            q, k, v, score_mod=score, block_mask=self.mask, scale=0.3, enable_gqa=self.grouped
-        )
+        return flex.flex_attention(q, k, v, score_mod=score, block_mask=self.mask, scale=0.3, enable_gqa=self.grouped)
 
     def plain(self, x):
         q, k, _ = self.parts(x)

@@ -160,9 +160,7 @@ class ByHand(nn.Module):
         return torch.zeros(NODES, 2, 4).index_add_(0, here, messages)
 
 
-@pytest.mark.parametrize(
-    "way", [{"scatter": False}, {"scatter": True}, {"scatter": False, "flat": True}], ids=str
-)
+@pytest.mark.parametrize("way", [{"scatter": False}, {"scatter": True}, {"scatter": False, "flat": True}], ids=str)
 def test_written_out_it_is_said_and_not_proved(way):
     x, index = graph()
     layer = ByHand()
@@ -181,10 +179,7 @@ def test_nothing_is_left_behind():
     layer = geometric.GATConv(WIDTH, 8)
     softmax = sys.modules["torch_geometric.utils"].softmax
     names = [
-        (m, n)
-        for m in list(sys.modules.values())
-        for n, v in list(getattr(m, "__dict__", {}).items())
-        if v is softmax
+        (m, n) for m in list(sys.modules.values()) for n, v in list(getattr(m, "__dict__", {}).items()) if v is softmax
     ]
     assert len(names) > 5
 

@@ -28,9 +28,7 @@ def test_what_is_not_listed_is_below_what_is(count):
     assert found["count"] == kept and found["all"] == (count >= 50)
     columns = encode_arrays.unpack_array(found["columns"], "uint16", 3, 40, kept)
     values = encode_arrays.unpack_array(found["weights"], "float16", 3, 40, kept)
-    exact = encode_arrays.unpack_array(
-        encode_arrays.largest(w, count, exact=True)["weights"], "float32", 3, 40, kept
-    )
+    exact = encode_arrays.unpack_array(encode_arrays.largest(w, count, exact=True)["weights"], "float32", 3, 40, kept)
     np.testing.assert_array_equal(exact.astype(np.float16), values)
     assert found["exact"] is False and not np.array_equal(exact, values)
     listed = columns != encode_arrays.NOTHING
@@ -59,30 +57,20 @@ def test_more_keys_than_a_column_has_numbers_for_is_an_error():
 def test_a_thin_diagonal_stays_visible_in_a_small_map():
     small = encode_arrays.thumbnails(torch.eye(480)[None], side=48)
     assert (small["height"], small["width"]) == (48, 48)
-    np.testing.assert_array_equal(
-        encode_arrays.unpack_array(small["data"], "uint8", 48, 48), 255 * np.eye(48)
-    )
+    np.testing.assert_array_equal(encode_arrays.unpack_array(small["data"], "uint8", 48, 48), 255 * np.eye(48))
 
 
 def test_a_small_map_is_the_root_in_8_bits():
     small = encode_arrays.thumbnails(torch.tensor([[[0.25, 0.75], [1.0, 0.0]]]))
-    np.testing.assert_array_equal(
-        encode_arrays.unpack_array(small["data"], "uint8", 2, 2), [[128, 221], [255, 0]]
-    )
+    np.testing.assert_array_equal(encode_arrays.unpack_array(small["data"], "uint8", 2, 2), [[128, 221], [255, 0]])
 
 
 def test_levels_span_what_is_finite():
     x = torch.tensor([[-2.0, 3.0], [0.5, torch.nan]])
     found = encode_arrays.levels(x)
     assert (found["low"], found["high"], found["shape"]) == (-2.0, 3.0, [2, 2])
-    np.testing.assert_array_equal(
-        encode_arrays.unpack_array(found["data"], "uint8", 2, 2), [[0, 255], [128, 0]]
-    )
-    assert encode_arrays.unpack_array(encode_arrays.levels(torch.ones(3))["data"], "uint8", 3).tolist() == [
-        0,
-        0,
-        0,
-    ]
+    np.testing.assert_array_equal(encode_arrays.unpack_array(found["data"], "uint8", 2, 2), [[0, 255], [128, 0]])
+    assert encode_arrays.unpack_array(encode_arrays.levels(torch.ones(3))["data"], "uint8", 3).tolist() == [0, 0, 0]
 
 
 def test_rounded_is_short_and_knows_no_infinity():

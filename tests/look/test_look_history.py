@@ -46,9 +46,5 @@ def test_the_last_weights_are_not_called_the_best():
 
 def test_settings_are_told_by_their_whole_names():
     rows = dict(history.about(nn.Linear(2, 2), "mine", Told())["rows"])
-    assert (
-        rows["data.augment.crop"] == "0.125" and rows["data.augment.flip"] == "no" and "data.path" not in rows
-    )
-    assert (
-        rows["corpus.labels"] == "a, b" and rows["corpus.skipped"] == "none" and rows["machine.cores"] == "2"
-    )
+    assert rows["data.augment.crop"] == "0.125" and rows["data.augment.flip"] == "no" and "data.path" not in rows
+    assert rows["corpus.labels"] == "a, b" and rows["corpus.skipped"] == "none" and rows["machine.cores"] == "2"

@@ -288,10 +288,6 @@ def test_rows_that_are_asked_together_are_as_if_alone(fill, rows):
     for b in range(rows):
         best = body(x[b]).mean(0).argmax()
         for i in range(7):
-            kept = (
-                torch.cat((x[b, :i], x[b, i + 1 :]))
-                if fill is None
-                else x[b].index_fill(0, torch.tensor(i), fill)
-            )
+            kept = torch.cat((x[b, :i], x[b, i + 1 :])) if fill is None else x[b].index_fill(0, torch.tensor(i), fill)
             true = (body(x[b]).mean(0) - body(kept).mean(0))[best]
             assert found[b, i].item() == pytest.approx(true.item(), abs=1e-6)

@@ -8,22 +8,7 @@ from regard.look.page import SCRIPTS, WEB
 from regard.runs.number_format import say_loss, say_number, say_percent, say_value
 from tests.look.browser import SUPERSCRIPTS
 
-TIES = [
-    0.125,
-    0.0625,
-    0.5,
-    2.5,
-    0.00125,
-    1.5,
-    12345.5,
-    0.87650,
-    0.9995,
-    0.99995,
-    0.0001,
-    0.00005,
-    999.5,
-    99999.5,
-]
+TIES = [0.125, 0.0625, 0.5, 2.5, 0.00125, 1.5, 12345.5, 0.87650, 0.9995, 0.99995, 0.0001, 0.00005, 999.5, 99999.5]
 
 
 def some_numbers():
@@ -69,8 +54,7 @@ def test_a_share_is_never_rounded_to_nothing_or_all(share, said):
 
 
 @pytest.mark.parametrize(
-    "x, said",
-    [(0, "0"), (35.21374, "35.21"), (123456, "1.23e+05"), (12345.6, "12346"), (-1.2e-7, "-1.20e-07")],
+    "x, said", [(0, "0"), (35.21374, "35.21"), (123456, "1.23e+05"), (12345.6, "12346"), (-1.2e-7, "-1.20e-07")]
 )
 def test_a_number_has_its_significant_digits(x, said):
     assert say_number(x) == said

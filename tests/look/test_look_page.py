@@ -10,17 +10,7 @@ from tests.look import pages
 from tests.look.browser import PHONE, eventually, opened, plain, point, readout, ready, three
 from tests.look.scenes import write_page
 
-VIEWS = [
-    "attention",
-    "next",
-    "classes",
-    "contribution",
-    "image",
-    "positions",
-    "filters",
-    "features",
-    "embeddings",
-]
+VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "filters", "features", "embeddings"]
 VIEWS += ["curves", "samples", "laws", "confusion", "about"]
 
 
@@ -43,9 +33,7 @@ def test_every_view_opens_and_says_what_it_is(browser, example):
 
 def test_only_what_there_is_has_a_tab(browser, tmp_path):
     strange = {"view": "from the future", "data": 1}
-    with opened(
-        browser, write_page(pages.page_of([pages.classes(), strange]), tmp_path / "few.html")
-    ) as shown:
+    with opened(browser, write_page(pages.page_of([pages.classes(), strange]), tmp_path / "few.html")) as shown:
         assert shown.get_by_role("tab").all_inner_texts() == ["Classes"]
     with opened(browser, write_page(pages.page_of([]), tmp_path / "none.html")) as shown:
         assert "nothing to see" in shown.get_by_role("tabpanel").inner_text()
@@ -77,9 +65,7 @@ def test_a_link_opens_the_same_view(browser, example):
         assert shown.get_by_role("heading", name="Layer 2, head 4").is_visible()
         shown.evaluate("location.hash = 'view=laws'")
         shown.get_by_role("heading", name="What the model promises").wait_for()
-    with opened(
-        browser, example, "<b>&layer=99&head=0"
-    ) as shown:  # what makes no sense is as if it were not there
+    with opened(browser, example, "<b>&layer=99&head=0") as shown:  # what makes no sense is as if it were not there
         assert shown.get_by_role("heading", name="Layer 1, head 1").is_visible()
 
 
@@ -89,12 +75,7 @@ def test_dark_and_light(browser, example):
         night = shown.evaluate(paper)
         shown.get_by_role("button", name="show the page light").click()
         day = shown.evaluate(paper)
-        assert (
-            sum(map(int, re.findall(r"\d+", night)[:3]))
-            < 120
-            < 700
-            < sum(map(int, re.findall(r"\d+", day)[:3]))
-        )
+        assert sum(map(int, re.findall(r"\d+", night)[:3])) < 120 < 700 < sum(map(int, re.findall(r"\d+", day)[:3]))
         shown.reload()
         assert shown.evaluate(paper) == day  # what was chosen is remembered
     with opened(browser, example, color_scheme="light") as shown:
@@ -152,10 +133,7 @@ def test_printing_leaves_out_what_is_for_the_screen(browser, example):
         assert max(shown.locator(".cells").evaluate(corner)) < 60  # hidden by the mask: as dark as the paper
         shown.emulate_media(media="print")
         eventually(shown, lambda: min(shown.locator(".cells").evaluate(corner)) > 240, True)
-        assert (
-            not shown.get_by_role("tablist").is_visible()
-            and not shown.locator(".controls").first.is_visible()
-        )
+        assert not shown.get_by_role("tablist").is_visible() and not shown.locator(".controls").first.is_visible()
         assert shown.locator(".matrix").is_visible()
         assert shown.evaluate("getComputedStyle(document.body).color") == "rgb(26, 29, 34)"
 
@@ -175,9 +153,7 @@ def test_nothing_is_read_as_html_or_from_elsewhere():
         assert word not in made["script"] + made["style"], word
     addresses = re.findall(r"https?://[^\"'\s]+", made["script"] + made["style"] + made["page"])
     assert addresses == ["http://www.w3.org/2000/svg"]  # a name, which nobody asks for
-    assert "{{POLICY}}" in made["page"] and page.policy().startswith(
-        "default-src 'none'; script-src 'sha256-"
-    )
+    assert "{{POLICY}}" in made["page"] and page.policy().startswith("default-src 'none'; script-src 'sha256-")
     assert "'unsafe" not in page.policy() + page.policy(live=True)
 
 
@@ -291,13 +267,10 @@ def test_single_characters_stand_upright_and_skipped_labels_are_told(browser, tm
         shown.locator(".label.column").first.wait_for()
         words = plain(shown.locator(".skipped").inner_text())
         step = int(words.split()[1].rstrip("stndrh"))
-        assert words.startswith(f"Every {words.split()[1]} row and every ") and words.endswith(
-            "read the others."
-        )
+        assert words.startswith(f"Every {words.split()[1]} row and every ") and words.endswith("read the others.")
         assert shown.locator(".labels .label.row").count() == -(-240 // step)
     with opened(
-        browser,
-        write_page(pages.page_of([pages.attention([*"abc", " d"])], [*"abc", " d"]), tmp_path / "short.html"),
+        browser, write_page(pages.page_of([pages.attention([*"abc", " d"])], [*"abc", " d"]), tmp_path / "short.html")
     ) as shown:
         shown.locator(".label.column").first.wait_for()
         column = shown.locator(".labels .label.column")
@@ -392,10 +365,7 @@ def test_cross_attention_has_rows_and_columns_of_its_own(browser, tmp_path):
 
 
 def test_pieces_become_words_and_a_switch_shows_them_again(browser, tmp_path):
-    english, german = (
-        ["A", " grand", "mother", " jumps", "."],
-        ["Eine", " Groß", "mut", "ter", " spr", "ingt", "."],
-    )
+    english, german = (["A", " grand", "mother", " jumps", "."], ["Eine", " Groß", "mut", "ter", " spr", "ingt", "."])
     streams = [
         pages.text_stream(english, "source") | {"words": [0, 1, 1, 2, 3]},
         pages.text_stream(german, "target") | {"words": [0, 1, 1, 1, 2, 2, 3]},
@@ -408,19 +378,12 @@ def test_pieces_become_words_and_a_switch_shows_them_again(browser, tmp_path):
     data = pages.page_of([{"view": "attention", "layers": layers}], streams=streams)
     into = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
     summed = weights[0] @ into  # into the pieces of a word: summed
-    merged = torch.stack(
-        [summed[0], summed[1:4].mean(0), summed[4:6].mean(0), summed[6]]
-    )  # from them: averaged
+    merged = torch.stack([summed[0], summed[1:4].mean(0), summed[4:6].mean(0), summed[6]])  # from them: averaged
     with opened(browser, write_page(data, tmp_path / "words.html")) as shown:
         ready(shown)
         names = shown.locator(".labels .label.row")
         assert names.all_text_contents() == ["Eine", "Großmutter", "springt", "."]
-        assert shown.locator(".labels .label.column").all_text_contents() == [
-            "A",
-            "grandmother",
-            "jumps",
-            ".",
-        ]
+        assert shown.locator(".labels .label.column").all_text_contents() == ["A", "grandmother", "jumps", "."]
         said = point(shown, 4, 4, 1, 1)
         assert said == f"query Großmutter 2 → key grandmother 2 {three(merged[1, 1].item())}"
         assert point(shown, 4, 4, 2, 3).endswith(three(merged[2, 3].item()))
@@ -457,9 +420,7 @@ def test_letters_are_shown_as_letters_until_words_are_asked_for(browser, tmp_pat
         ready(shown)
         assert shown.locator(".labels .label.row").count() == 11
         shown.locator(".units label", has_text="words").click()
-        eventually(
-            shown, lambda: shown.locator(".labels .label.row").all_text_contents(), ["12", "mai", "2026"]
-        )
+        eventually(shown, lambda: shown.locator(".labels .label.row").all_text_contents(), ["12", "mai", "2026"])
 
 
 def test_more_weight_is_darker_by_day_and_lighter_by_night(browser, tmp_path):

@@ -54,9 +54,7 @@ class Stub:
                 question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 stub.asked.append(question)
                 if question["text"] == "bad":
-                    return self.answer(
-                        json.dumps({"error": "the text has <b>no</b> tokens"}).encode(), status=400
-                    )
+                    return self.answer(json.dumps({"error": "the text has <b>no</b> tokens"}).encode(), status=400)
                 return self.answer(json.dumps(stub.look(question)).encode())
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -192,11 +190,7 @@ def test_compare_with_before(browser, stub):
         change = now[3, 1].item() - then[3, 1].item()
         shown.locator(".readout", has_text="Point at").wait_for()
         said = point(shown, 4, 4, 3, 1)
-        numbers = (
-            three(now[3, 1].item()),
-            three(then[3, 1].item()),
-            ("+" if change > 0 else "") + three(change),
-        )
+        numbers = (three(now[3, 1].item()), three(then[3, 1].item()), ("+" if change > 0 else "") + three(change))
         assert said == "query z 4 → key x 2 {} before {}, change {}".format(*numbers)
         shown.locator("#tab-next").click()
         shown.locator(".piece").nth(2).click()
@@ -216,9 +210,7 @@ def test_an_image_is_sent_as_it_is(browser, stub, tmp_path):
         with shown.expect_response("**/api/look?*"):
             shown.get_by_label("image").set_input_files(where)
         assert stub.asked[-1]["image"] == pages.image_url(8)
-        shown.locator(
-            ".answer", has_text="small.png"
-        ).wait_for()  # the server does not know how it was called
+        shown.locator(".answer", has_text="small.png").wait_for()  # the server does not know how it was called
 
 
 def test_a_page_that_was_saved(browser, tmp_path):

@@ -17,24 +17,14 @@ def test_an_image_without_maps_is_shown_as_it_is(browser, tmp_path):
     view = {"view": "image", "picture": pages.image_url(), **nothing}
     with opened(browser, write_page(pages.page_of([view]), tmp_path / "alone.html")) as shown:
         assert shown.locator("h2").first.inner_text() == "The image"
-        assert (
-            shown.locator(".picture img").bounding_box()["width"] > 200
-            and shown.locator(".readout").count() == 0
-        )
+        assert shown.locator(".picture img").bounding_box()["width"] > 200 and shown.locator(".readout").count() == 0
 
 
 def test_contribution_of_patches_is_a_map(browser, tmp_path):
     labels = ["class", *(f"{i},{j}" for i in range(3) for j in range(4))]
-    stream = {
-        "name": "patches",
-        "kind": "patches",
-        "labels": labels,
-        "grid": {"rows": 3, "columns": 4, "before": 1},
-    }
+    stream = {"name": "patches", "kind": "patches", "labels": labels, "grid": {"rows": 3, "columns": 4, "before": 1}}
     view = pages.contribution(labels)
-    with opened(
-        browser, write_page(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")
-    ) as shown:
+    with opened(browser, write_page(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")) as shown:
         assert shown.locator(".matrix").count() == 3
         hover(shown, ".field", 0.6, 0.5)
         assert readout(shown).startswith("1,2 leave one out ")
@@ -47,15 +37,11 @@ def test_heads_over_the_image(browser, example):
     with opened(browser, example, "image") as shown:
         shown.get_by_role("button", name="head 6").wait_for()
         hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
-        values = sorted(((number(maps, head, 8, 9), head) for head in range(6)), key=lambda pair: -pair[0])[
-            :4
-        ]
+        values = sorted(((number(maps, head, 8, 9), head) for head in range(6)), key=lambda pair: -pair[0])[:4]
         assert readout(shown) == "row 9, column 10 " + " ".join(
             f"head {head + 1} {three(value)}" for value, head in values
         )
-        shown.get_by_role(
-            "button", name=f"head {values[0][1] + 1}"
-        ).click()  # that head is not looked at any more
+        shown.get_by_role("button", name=f"head {values[0][1] + 1}").click()  # that head is not looked at any more
         hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
         assert readout(shown).startswith(f"row 9, column 10 head {values[1][1] + 1} ")
         shown.locator("label", has_text="one head").click()
@@ -86,9 +72,7 @@ def test_what_matters_over_the_image(browser, example, tmp_path):
         assert readout(shown) == f"row 3, column 10 +{three(matters[2 * 14 + 9])}"
         assert "What is lost. Orange supports the prediction" in shown.locator(".sentence").first.inner_text()
         speaks_for, against = (shown.locator(".over").evaluate(pick, place) for place in ([13, 0], [0, 13]))
-        assert (
-            speaks_for[0] > speaks_for[2] and against[2] > against[0] and speaks_for[3] == against[3] == 255
-        )
+        assert speaks_for[0] > speaks_for[2] and against[2] > against[0] and speaks_for[3] == against[3] == 255
         assert shown.locator(".head-map:visible").count() == 0
         assert shown.locator("h2").first.inner_text() == "What matters to the prediction"
         marks = shown.locator(".view-image .colour-bar .mark").all_inner_texts()
@@ -119,10 +103,7 @@ def test_feature_maps(browser, example):
     with opened(browser, example, "features") as shown:
         shown.get_by_role("button", name="channel 8").click()
         assert "3 of 9 channels, those that vary most, 8 × 6" in readout(shown)
-        assert (
-            point(shown, 8, 6, 5, 2)
-            == f"channel 8, row 6, column 3 {three(level(plain_layer['maps'], 2, 5, 2))}"
-        )
+        assert point(shown, 8, 6, 5, 2) == f"channel 8, row 6, column 3 {three(level(plain_layer['maps'], 2, 5, 2))}"
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".feature-colours canvas").evaluate(pick)
         assert pixel == [*(255 * level(plain_layer["colours"], 2, 3)).round().astype(int).tolist(), 255]
@@ -169,8 +150,7 @@ def test_filters(browser, example):
             figure.locator(".filter").nth(5).hover()
             low, high = level(layer["filters"], 5).min(), level(layer["filters"], 5).max()
             assert (
-                readout(shown, f"figure:nth-of-type({number + 1})")
-                == f"filter 6: from {three(low)} to {three(high)}"
+                readout(shown, f"figure:nth-of-type({number + 1})") == f"filter 6: from {three(low)} to {three(high)}"
             )
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".filter canvas").first.evaluate(pick)
@@ -222,9 +202,7 @@ def test_stills_have_the_colours_of_the_page(browser, tmp_path):
             each.evaluate("node => node.style.getPropertyValue('--colour')")
             for each in shown.locator(".head-map").all()
         ]
-        wanted = [
-            [round(255 * part) for part in colours.of_head(head)] for head in view["layers"][0]["heads"]
-        ]
+        wanted = [[round(255 * part) for part in colours.of_head(head)] for head in view["layers"][0]["heads"]]
         assert [[int(part) for part in re.findall(r"\d+", each)] for each in found] == wanted
         shown.locator("label", has_text="rollout").click()
         painted = [part / 255 for part in shown.locator(".over").evaluate(pick, [column, row])]
@@ -246,10 +224,7 @@ def test_another_window_is_chosen_and_tokens_are_called_by_their_places(browser,
     weights = torch.rand(2, 3, 4, 4).softmax(-1)
     places = [["row 1, column 1", "row 1, column 2", "row 2, column 1", "row 2, column 2"],
               ["row 1, column 3", "row 1, column 4", "row 2, column 3", "beyond the edge"]]  # fmt: skip
-    streams = [
-        {"name": "tokens of the window", "kind": "patches", "labels": labels, "grid": None}
-        for labels in places
-    ]
+    streams = [{"name": "tokens of the window", "kind": "patches", "labels": labels, "grid": None} for labels in places]
     one, other = (pages.layer_of(each, 0) for each in weights)
     other["largest"] = encode_arrays.largest(weights[1], 4, exact=True)
     kept = ("small", "largest", "entropy", "distance")

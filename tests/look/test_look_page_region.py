@@ -52,15 +52,8 @@ def test_a_rectangle_is_drawn_and_typed(browser):
         assert rows(shown)[1].startswith("2 rows 1–9, columns 4–10")
         assert words_of(live.region({"record": 0, "region": [0, 3, 9, 10]})) in rows(shown)[1]
         assert shown.locator(".region-boxes .region-box").count() == 2
-        for words, value in (
-            ("first row", ""),
-            ("last row", "16"),
-            ("last column", ""),
-            ("first column", ""),
-        ):
-            shown.get_by_label(f"{words} of the region").fill(
-                value
-            )  # what is empty is the first, or the last
+        for words, value in (("first row", ""), ("last row", "16"), ("last column", ""), ("first column", "")):
+            shown.get_by_label(f"{words} of the region").fill(value)  # what is empty is the first, or the last
         shown.get_by_role("button", name=ASK).click()
         eventually(shown, lambda: len(rows(shown)), 3)
         assert rows(shown)[2].startswith("3 rows 1–16, columns 1–16 (100% of the image)")
@@ -71,10 +64,7 @@ def test_a_rectangle_is_drawn_and_typed(browser):
 def test_a_span_is_dragged_over_and_typed(browser):
     live = session(OfKinds(), Reads(read_ids))
     refused = "the server responded with a status of 400"
-    with (
-        running(live) as address,
-        watched(browser, allowed=address.partition("?")[0], expected=refused) as shown,
-    ):
+    with running(live) as address, watched(browser, allowed=address.partition("?")[0], expected=refused) as shown:
         shown.goto(f"{address}#view=contribution")
         pieces = shown.locator(".span-text .piece")
         pieces.nth(4).hover()

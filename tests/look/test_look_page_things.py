@@ -27,10 +27,7 @@ def cloud(folder):
 
 @pytest.fixture(scope="module")
 def network(folder):
-    model, inputs = (
-        graph_net(),
-        {"x": torch.randn(5, 4, generator=torch.Generator().manual_seed(3)), "edges": SMALL},
-    )
+    model, inputs = (graph_net(), {"x": torch.randn(5, 4, generator=torch.Generator().manual_seed(3)), "edges": SMALL})
     scene = scene_of(model, inputs)
     return write_page(scene.data, folder / "network.html"), heard(model, inputs), view(scene, "graph")
 
@@ -74,18 +71,13 @@ def test_a_cloud_is_turned_and_its_seeds_are_switched(browser, cloud):
         assert changed(shown, lambda: shown.mouse.wheel(0, -300))
         seeds = shown.locator(".legend button")
         assert seeds.all_inner_texts() == [f"seed {k}" for k in range(1, 5)]
-        assert (
-            changed(shown, lambda: seeds.nth(2).click())
-            and seeds.nth(2).get_attribute("aria-pressed") == "false"
-        )
+        assert changed(shown, lambda: seeds.nth(2).click()) and seeds.nth(2).get_attribute("aria-pressed") == "false"
         field = shown.locator("input[type=number]")
         field.fill("18")
         field.press("Enter")
         weights = seen[2].weights[0, :, :, 17].mean(0)  # of the two heads together
         best = weights.argsort(descending=True).tolist()
-        numbers = ", ".join(
-            f"{axis} {three(value)}" for axis, value in zip("xyz", x[0, 17].tolist(), strict=True)
-        )
+        numbers = ", ".join(f"{axis} {three(value)}" for axis, value in zip("xyz", x[0, 17].tolist(), strict=True))
         said = " ".join(f"seed {k + 1} {three(float(weights[k]))}" for k in best)
         eventually(shown, lambda: near(readout(shown), f"point 18 ({numbers}) {said}"), True)
         space.press("PageDown")
@@ -118,13 +110,9 @@ def test_a_point_of_the_plane_is_pointed_at(browser, folder):
         shown.mouse.click(*spot(shown, 0.98, 0.01))
         row = heard(model, {"x": FLAT})[0].weights[0].mean(0)[1]
         first = int(row.argmax())
-        eventually(
-            shown, lambda: f"and looks at {first + 1} {three(float(row[first]))}" in readout(shown), True
-        )
+        eventually(shown, lambda: f"and looks at {first + 1} {three(float(row[first]))}" in readout(shown), True)
         shown.mouse.move(*spot(shown, -0.98, 0.01))
-        eventually(
-            shown, lambda: readout(shown).endswith(f"point 2 looks at it with {three(float(row[0]))}"), True
-        )
+        eventually(shown, lambda: readout(shown).endswith(f"point 2 looks at it with {three(float(row[0]))}"), True)
 
 
 def test_rows_stand_beside_the_picture_with_their_weights(browser, cloud, folder):
@@ -155,9 +143,7 @@ def test_edges_and_neighbours(browser, network):
     entry = seen[1]
     with opened(browser, where, reduced_motion="reduce") as shown:
         ready(shown)
-        assert "a ring is a node that looks at itself" in plain(
-            shown.locator(".space-side .sentence").inner_text()
-        )
+        assert "a ring is a node that looks at itself" in plain(shown.locator(".space-side .sentence").inner_text())
         assert "edge, to its target attention" in plain(shown.locator(".legend").inner_text())  # 3 → 0
         shown.mouse.move(*spot(shown, *shown_graph["places"][1]))
         weight = {}
@@ -183,9 +169,7 @@ def test_a_slider_chooses_what_stands_out(browser, network):
     where, seen, _ = network
     entry = seen[1]
     n = 5
-    dense = torch.zeros(n, n).index_put_(
-        (entry.edges[1], entry.edges[0]), entry.weights.mean(0), accumulate=True
-    )
+    dense = torch.zeros(n, n).index_put_((entry.edges[1], entry.edges[0]), entry.weights.mean(0), accumulate=True)
     ratios = (dense * (dense > 0).sum(1, keepdim=True))[dense > 0]
     with opened(browser, where) as shown:
         ready(shown)
@@ -211,9 +195,7 @@ def test_undirected_edges_without_attention_are_neighbours(browser, folder):
         eventually(shown, lambda: readout(shown).endswith("neighbours 0 2"), True)
 
 
-@pytest.mark.parametrize(
-    "which, look", [("cloud", {"color_scheme": "dark"}), ("network", {"viewport": PHONE})]
-)
+@pytest.mark.parametrize("which, look", [("cloud", {"color_scheme": "dark"}), ("network", {"viewport": PHONE})])
 def test_in_the_dark_and_on_a_phone(request, browser, which, look):
     where = request.getfixturevalue(which)[0]
     with opened(browser, where, **look) as shown:
@@ -280,9 +262,7 @@ def test_another_file_and_a_silenced_head(browser, tmp_path):
         shown.locator(".picker select").nth(1).select_option(label="head 2")
         shown.get_by_role("button", name="silence this head").click()
         eventually(
-            shown,
-            lambda: shown.get_by_role("button", name="silence this head").get_attribute("aria-pressed"),
-            "true",
+            shown, lambda: shown.get_by_role("button", name="silence this head").get_attribute("aria-pressed"), "true"
         )
         assert plain(shown.locator(".title-line .facts").inner_text()) == "9 points"
 
@@ -290,10 +270,7 @@ def test_another_file_and_a_silenced_head(browser, tmp_path):
 def test_another_node_of_a_large_graph(browser):
     draw = torch.Generator().manual_seed(0)
     inputs = {"x": torch.randn(500, 4, generator=draw), "edges": torch.randint(500, (2, 900), generator=draw)}
-    with (
-        running(live_of(graph_net(), inputs)) as address,
-        watched(browser, allowed=address.partition("?")[0]) as shown,
-    ):
+    with running(live_of(graph_net(), inputs)) as address, watched(browser, allowed=address.partition("?")[0]) as shown:
         shown.goto(address)
         ready(shown)
         first = readout(shown).split()[1]

@@ -21,16 +21,12 @@ def test_next_token(browser, example):
         pieces.nth(1).hover()
         assert plain(shown.locator(".at-token h2").inner_text()) == "After ·cat 2"
         assert shown.locator(".bar-figure").all_inner_texts() == [say_percent(p) for _, p in at[1]["likely"]]
-        assert shown.locator(".bar-label").all_inner_texts() == [
-            name.replace(" ", "·") for name, _ in at[1]["likely"]
-        ]
+        assert shown.locator(".bar-label").all_inner_texts() == [name.replace(" ", "·") for name, _ in at[1]["likely"]]
         said = plain(shown.locator(".at-token .facts").inner_text())
         assert said == f"What really follows: ·sat {say_percent(at[1]['p'])}, rank 2"
         widths = [each.bounding_box()["width"] for each in shown.locator(".fill").all()]
         first = at[1]["likely"][0][1]
-        assert [w / widths[0] for w in widths] == pytest.approx(
-            [p / first for _, p in at[1]["likely"]], abs=0.02
-        )
+        assert [w / widths[0] for w in widths] == pytest.approx([p / first for _, p in at[1]["likely"]], abs=0.02)
         shown.mouse.move(5, 5)
         shown.locator(".shaded-text").focus()
         shown.keyboard.press("Home")
@@ -51,12 +47,7 @@ def test_what_is_filled_in(browser, tmp_path):
 
 def test_classes(browser, example):
     with opened(browser, example, "classes") as shown:
-        assert shown.locator(".bar-label").all_inner_texts() == [
-            "golden retriever",
-            "labrador",
-            "<b>cat</b>",
-            "teapot",
-        ]
+        assert shown.locator(".bar-label").all_inner_texts() == ["golden retriever", "labrador", "<b>cat</b>", "teapot"]
         assert shown.locator(".bar-figure").all_inner_texts() == ["81.3%", "12.5%", "3.0%", "<0.01%"]
 
 
@@ -68,9 +59,7 @@ def test_contribution_as_text_and_as_bars(browser, example):
             lowest, *_, highest = bar.locator(".mark").all_inner_texts()
             sizes = [abs(value) for value in column["values"]]
             full = max(sizes) if column["signed"] else max(max(sizes), 3 * sum(sizes) / len(sizes))
-            assert highest.removeprefix("+") == three(full) and lowest == (
-                three(-full) if column["signed"] else "0"
-            )
+            assert highest.removeprefix("+") == three(full) and lowest == (three(-full) if column["signed"] else "0")
         shown.locator(".shaded-text").nth(1).locator(".piece").nth(4).hover()
         said = readout(shown)
         for column in columns:
@@ -79,10 +68,7 @@ def test_contribution_as_text_and_as_bars(browser, example):
         shown.locator("label", has_text="bars").click()
         cells = shown.locator("tbody tr").nth(4).locator(".number").all_inner_texts()
         assert [cell.replace("+", "") for cell in cells] == [three(column["values"][4]) for column in columns]
-        boxes = [
-            shown.locator("tbody tr").nth(4).locator(part).first.bounding_box()
-            for part in (".fill", ".track")
-        ]
+        boxes = [shown.locator("tbody tr").nth(4).locator(part).first.bounding_box() for part in (".fill", ".track")]
         middle = boxes[1]["x"] + boxes[1]["width"] / 2
         # what is positive goes right
         assert columns[0]["values"][4] > 0 and boxes[0]["x"] == pytest.approx(middle, abs=1)
@@ -94,17 +80,11 @@ def test_positions(browser, example):
         shown.locator(".plot svg").wait_for()
         assert point(shown, 64, 48, 7, 3) == f"place 8, dimension 4 {three(level(sinusoidal['codes'], 7, 3))}"
         second = "figure:nth-of-type(2)"
-        assert (
-            point(shown, 64, 64, 60, 2, second)
-            == f"places 61 and 3 {three(level(sinusoidal['similarity'], 60, 2))}"
-        )
+        assert point(shown, 64, 64, 60, 2, second) == f"places 61 and 3 {three(level(sinusoidal['similarity'], 60, 2))}"
         shown.locator(".plot").focus()
         shown.keyboard.press("ArrowRight")
         shown.keyboard.press("ArrowRight")
-        assert (
-            readout(shown, ".plot-figure")
-            == f"distance 1 mean similarity {three(sinusoidal['by_distance'][1])}"
-        )
+        assert readout(shown, ".plot-figure") == f"distance 1 mean similarity {three(sinusoidal['by_distance'][1])}"
         shown.locator(".picker select").select_option("1")
         shown.get_by_text("found in training").wait_for()
         wanted = f"place 8, dimension 4 {three(level(learned['codes'], 7, 3))}"
@@ -149,19 +129,11 @@ def test_curves(browser, example):
         assert f"each step {say_loss(view['training'][step - 1][1])}" in readout(shown)
         shown.locator("label", has_text="logarithmic").click()
         names = shown.locator(".keys .axis-name")
-        eventually(
-            shown, lambda: [each.split()[0] for each in names.all_inner_texts()], ["loss", "accuracy", "bits"]
-        )
+        eventually(shown, lambda: [each.split()[0] for each in names.all_inner_texts()], ["loss", "accuracy", "bits"])
 
 
 def test_curves_with_few_numbers(browser, tmp_path):
-    one = {
-        "view": "curves",
-        "training": [[1, 2.5]],
-        "smoothed": [],
-        "validation": [],
-        "measures": {"nothing": []},
-    }
+    one = {"view": "curves", "training": [[1, 2.5]], "smoothed": [], "validation": [], "measures": {"nothing": []}}
     with opened(browser, write_page(pages.page_of([one]), tmp_path / "one.html")) as shown:
         shown.locator(".plot").first.focus()
         shown.keyboard.press("ArrowRight")
@@ -231,10 +203,7 @@ def test_classes_of_a_moved_input_have_their_names(browser, tmp_path):
     data = pages.page_of([pages.laws() | {"actions": [action]}])
     with opened(browser, write_page(data, tmp_path / "classes.html"), "laws") as shown:
         said = shown.locator(".three figure p").all_inner_texts()
-        assert said[:2] == [
-            "first the change, then the model: dog",
-            "first the model, then the change: <b>cat</b>",
-        ]
+        assert said[:2] == ["first the change, then the model: dog", "first the model, then the change: <b>cat</b>"]
         first = shown.locator(".three figure").first
         eventually(shown, lambda: first.locator(".labels .label.column").all_text_contents(), names)
         assert point(shown, 1, 3, 0, 1, ".action") == "class dog: f(g x) 0.902, g f(x) 0.200"
@@ -256,10 +225,7 @@ def test_the_confusion_matrix(browser, example, tmp_path):
         written = [row.locator("th, td").all_inner_texts() for row in rows.all()]
         assert written == [["cat", "19", "1", ""], ["<b>dog</b>", "4", "15", "1"], ["teapot", "", "", "10"]]
         said = plain(shown.locator(".sentence").inner_text())
-        assert (
-            said
-            == "44 of 50 right (88.0%), on the test split. Rows are true classes, columns predicted ones."
-        )
+        assert said == "44 of 50 right (88.0%), on the test split. Rows are true classes, columns predicted ones."
         assert (
             readout(shown)
             == "Most often misclassified: <b>dog</b> as cat (4), cat as <b>dog</b> (1), <b>dog</b> as teapot (1)."
@@ -270,12 +236,7 @@ def test_the_confusion_matrix(browser, example, tmp_path):
         assert len(set(grounds)) == 3
     counts = torch.eye(40, dtype=torch.int32).numpy().astype("uint32") * 3
     labels = [f"class {k}" for k in range(40)]
-    many = {
-        "view": "confusion",
-        "split": "validation",
-        "labels": labels,
-        "counts": encode_arrays.pack_array(counts),
-    }
+    many = {"view": "confusion", "split": "validation", "labels": labels, "counts": encode_arrays.pack_array(counts)}
     with opened(browser, write_page(pages.page_of([many]), tmp_path / "many.html")) as shown:
         assert point(shown, 40, 40, 6, 6) == "class 6 is predicted correctly: 3 of 3"
         assert point(shown, 40, 40, 6, 7) == "class 6 is misclassified as class 7: 0 of 3"

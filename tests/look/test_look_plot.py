@@ -61,11 +61,7 @@ def test_all_heads_are_drawn_as_they_are(seen):
     figure = plot.heads(seen, title="mine")
     *maps, bar = figure.axes
     drawn = [axis.images[0].get_array() for axis in maps]
-    assert (
-        len(drawn) == 4
-        and maps[0].get_ylabel() == "layer 1"
-        and [axis.get_title() for axis in maps][3] == "head 4"
-    )
+    assert len(drawn) == 4 and maps[0].get_ylabel() == "layer 1" and [axis.get_title() for axis in maps][3] == "head 4"
     assert bar.get_xlabel() == "weight, as a share of the largest of its map"
     for image, weights in zip(drawn, seen[0].weights[0], strict=True):
         np.testing.assert_allclose(image, weights, rtol=1e-6)
@@ -138,6 +134,4 @@ def test_a_notebook_shows_the_page_in_a_frame(seen):
     assert shown.startswith("<iframe") and shown.count("<iframe") == 1 and "<script" not in shown
     page = html.unescape(shown.partition('srcdoc="')[2].rpartition('"></iframe>')[0])
     data = json.loads(page.partition('type="application/json">')[2].partition("</script>")[0])
-    assert (
-        data["views"][0]["layers"][0]["heads"] == [0, 1, 2, 3] and data["subtitle"] == "1 attention, 1 layer"
-    )
+    assert data["views"][0]["layers"][0]["heads"] == [0, 1, 2, 3] and data["subtitle"] == "1 attention, 1 layer"

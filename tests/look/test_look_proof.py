@@ -163,9 +163,7 @@ def test_values_that_are_alike_prove_nothing(model, make, monkeypatch):
     assert ("all 4 heads" if make is same else "1 of 4 heads: 1") in entry.reason
     if make is not same:
         assert heard(model, q, k, v, heads=[0, 2, 3]).proved
-    planted(
-        monkeypatch, lambda w: w.copy_(w.roll(1, -1)) if make is same else w[:, 1].copy_(w[:, 1].roll(1, -1))
-    )
+    planted(monkeypatch, lambda w: w.copy_(w.roll(1, -1)) if make is same else w[:, 1].copy_(w[:, 1].roll(1, -1)))
     wrong = heard(model, q, k, v)
     assert not wrong.proved, "other weights give the same, or nearly"
 
@@ -393,9 +391,7 @@ def test_weights_are_those_that_ran_or_an_error_after_what_they_depend_on_was_ov
         said = error_of(lambda: entry.weights)
         assert said == error_of(lambda: entry.summary)
         assert torch.equal(entry.weights, true) if said is None else "changed in place since" in said
-        if copied and kind.startswith(
-            ("sdpa", "multihead", "written")
-        ):  # nothing is lost where a copy is small
+        if copied and kind.startswith(("sdpa", "multihead", "written")):  # nothing is lost where a copy is small
             assert torch.equal(entry.weights, true)
 
 

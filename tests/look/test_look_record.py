@@ -157,9 +157,7 @@ def test_x_transformers_with_and_without_flash(options):
         layers = x_transformers.Decoder(
             dim=32, depth=2, heads=4, attn_dim_head=8, rotary_emb_dim=4, attn_flash=flash, **options
         )
-        models.append(
-            x_transformers.TransformerWrapper(num_tokens=23, max_seq_len=64, attn_layers=layers).eval()
-        )
+        models.append(x_transformers.TransformerWrapper(num_tokens=23, max_seq_len=64, attn_layers=layers).eval())
     models[1].load_state_dict(models[0].state_dict())
     with torch.no_grad():
         _, inside = models[0](ids, return_intermediates=True)
@@ -400,16 +398,8 @@ def test_dropout_of_our_own():
 def state_of_everything(model):
     names = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_always_called")
     hooks = sum(len(getattr(module, name)) for module in model.modules() for name in names)
-    everywhere = len(nn.modules.module._global_forward_hooks) + len(
-        nn.modules.module._global_forward_pre_hooks
-    )
-    return (
-        hooks,
-        everywhere,
-        tap.listeners,
-        _get_current_dispatch_mode(),
-        torch.backends.mha.get_fastpath_enabled(),
-    )
+    everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
+    return (hooks, everywhere, tap.listeners, _get_current_dispatch_mode(), torch.backends.mha.get_fastpath_enabled())
 
 
 class Raises(nn.Module):
@@ -446,14 +436,7 @@ def test_nothing_is_left_behind_also_after_an_exception():
 
 def test_wrong_choices_leave_nothing_behind():
     model = Written()
-    for wrong in (
-        {"keep": "all"},
-        {"top": 0},
-        {"layers": 3},
-        {"heads": "01"},
-        {"heads": [-1]},
-        {"rows": 1.5},
-    ):
+    for wrong in ({"keep": "all"}, {"top": 0}, {"layers": 3}, {"heads": "01"}, {"heads": [-1]}, {"rows": 1.5}):
         with pytest.raises(ValueError, match="|".join(wrong)), record(model, **wrong):
             pass
     with pytest.raises(ValueError, match="record takes a torch.nn.Module, got function"), record(lambda x: x):

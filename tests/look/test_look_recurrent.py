@@ -75,9 +75,7 @@ class Reader(nn.Module):
         for t in range(target.shape[1]):
             q = h.transpose(0, 1)
             if self.fused:
-                context = nn.functional.scaled_dot_product_attention(
-                    q[:, None], memory[:, None], memory[:, None]
-                )[:, 0]
+                context = nn.functional.scaled_dot_product_attention(q[:, None], memory[:, None], memory[:, None])[:, 0]
             else:
                 context = (q @ memory.mT).softmax(-1) @ memory
             _, h = self.decoder(torch.cat((target[:, t : t + 1], context), -1), h)

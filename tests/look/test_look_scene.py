@@ -134,16 +134,12 @@ def test_places_and_points_are_there(scene):
     names = [item["name"] for item in view(scene, "embeddings")["items"]]
     assert names[0].startswith("all tokens") and names[1:] == ["after stack.blocks.0", "after stack.blocks.1"]
     last = view(scene, "embeddings")["items"][-1]
-    assert (
-        len(last["pca"]) == len(last["tsne"]) == len(last["labels"]) == 12 and sum(last["explained"]) <= 1.001
-    )
+    assert len(last["pca"]) == len(last["tsne"]) == len(last["labels"]) == 12 and sum(last["explained"]) <= 1.001
 
 
 def test_a_class_token_is_named():
     torch.manual_seed(0)
-    model = Encoder(
-        EncoderConfig(vocab=13, context=64, dim=32, depth=1, heads=4, classes=3, pool="class")
-    ).eval()
+    model = Encoder(EncoderConfig(vocab=13, context=64, dim=32, depth=1, heads=4, classes=3, pool="class")).eval()
     seen = gather(model, letters(9), name="classes", tsne=False)
     (layer,) = view(seen, "attention")["layers"]
     assert seen.data["streams"][layer["rows"]]["labels"] == ["class", *letters(9).streams[0].labels]
@@ -206,9 +202,7 @@ def test_the_class_token_of_an_image(vit):
         values = encode_arrays.unpack_array(layer["maps"]["data"], "f4", 4, 4, 4)
         np.testing.assert_allclose(values, weights[0, :, 0, 1:].unflatten(-1, (4, 4)), atol=1e-6)
     likely = dict(view(found, "classes")["likely"])
-    assert likely[str(int(theirs.logits.argmax()))] == pytest.approx(
-        theirs.logits.softmax(-1).max().item(), rel=1e-3
-    )
+    assert likely[str(int(theirs.logits.argmax()))] == pytest.approx(theirs.logits.softmax(-1).max().item(), rel=1e-3)
     stream = found.data["streams"][view(found, "attention")["layers"][0]["rows"]]
     assert stream["labels"][:2] == ["class", "row 1, column 1"] and stream["grid"]["before"] == 1
     assert view(found, "filters")["layers"][0]["filters"]["shape"] == [32, 8, 8, 3]
@@ -243,24 +237,13 @@ class Called(nn.Module):
 
 def test_an_image_for_a_model_of_ours():
     model, inputs = ViT.tiny()
-    how = {
-        "image": torch.rand(3, 12, 12),
-        "grid": (3, 3),
-        "answers": "classes",
-        "called": str,
-    }
+    how = {"image": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
     given = ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
     scene = gather(model.eval(), given, name="a ViT", tsne=False)
     assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
-    assert [action["name"] for action in view(scene, "laws")["actions"]] == [
-        "roll the image",
-        "turn the image",
-    ]
+    assert [action["name"] for action in view(scene, "laws")["actions"]] == ["roll the image", "turn the image"]
     shown, (first, last) = view(scene, "image"), (0.5 * entry.weights[0].mean(0) for entry in scene.seen)
-    assert len(shown["layers"]) == 2 and last.shape == (
-        1,
-        11,
-    )  # in the last layer the class token alone attends
+    assert len(shown["layers"]) == 2 and last.shape == (1, 11)  # in the last layer the class token alone attends
     rolled = (last + 0.5 * torch.eye(11)[:1]) @ (first + 0.5 * torch.eye(11))
     np.testing.assert_allclose(
         encode_arrays.unpack_array(shown["rollout"]["data"], "f4", 3, 3), rolled[0, 2:].view(3, 3), atol=1e-6
@@ -270,12 +253,7 @@ def test_an_image_for_a_model_of_ours():
 def test_what_a_moved_image_is_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT(replace(ViT.tiny()[0].config, classes=20)).eval(), ViT.tiny()[1]
-    how = {
-        "image": torch.rand(3, 12, 12),
-        "grid": (3, 3),
-        "answers": "classes",
-        "called": "c{}".format,
-    }
+    how = {"image": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": "c{}".format}
     given = ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
     _, turn = view(gather(model, given, name="a ViT", tsne=False), "laws")["actions"]
     with torch.no_grad():
@@ -286,53 +264,38 @@ def test_what_a_moved_image_is_taken_for():
     assert first["taken"] == [f"c{int(turned.argmax())}", f"c{int(plain.argmax())}"] and first["c"] == 16
     (low, high), left = turn["scale"], encode_arrays.unpack_array(first["left"], "u1", 16)
     np.testing.assert_allclose(low + left / 255 * (high - low), turned[likely], atol=(high - low) / 255)
-    nameless = view(
-        gather(model, replace(given, called=None, answers=None), name="a ViT", tsne=False), "laws"
-    )["actions"]
+    nameless = view(gather(model, replace(given, called=None, answers=None), name="a ViT", tsne=False), "laws")[
+        "actions"
+    ]
     assert nameless[1]["components"] is None and nameless[1]["elements"][0]["taken"] is None
 
 
 def test_a_still_says_what_the_image_was_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT.tiny()
-    how = {
-        "image": torch.rand(3, 12, 12),
-        "grid": (3, 3),
-        "answers": "classes",
-        "called": "c{}".format,
-    }
+    how = {"image": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": "c{}".format}
     given = ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", name="a$b.png", **how)
     scene = gather(model.eval(), given, name="a ViT", tsne=False)
     figure = still(scene, title="a ViT")
     with torch.no_grad():
         shares = model(inputs["x"][:1])[0].softmax(-1).sort(descending=True)
     likely = [
-        f"c{i} {say_percent(p)}"
-        for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True)
+        f"c{i} {say_percent(p)}" for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True)
     ]
     said = f"{likely[0]} (then {likely[1]}, {likely[2]})   a\\$b.png"
     assert figure.get_suptitle() == f"a ViT: where the class token looks\n{said}"
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles[:2] == ["what the model saw", "rollout of all layers"] and len(titles) == 2 + 2 * 4
     np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), given.image.permute(1, 2, 0))
-    nameless = still(
-        gather(model, replace(given, name=None, answers=None), name="a ViT", tsne=False), title="a ViT"
-    )
+    nameless = still(gather(model, replace(given, name=None, answers=None), name="a ViT", tsne=False), title="a ViT")
     assert nameless.get_suptitle() == "a ViT: where the class token looks"
 
 
 def test_all_tabs_say_the_same_number_of_a_patch():
     """What a patch contributes is in two tabs; both have it from one place, and not in 8 bits."""
     model, inputs = ViT.tiny()
-    how = {
-        "image": torch.rand(3, 12, 12),
-        "grid": (3, 3),
-        "answers": "classes",
-        "called": str,
-    }
-    scene = gather(
-        model.eval(), ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False
-    )
+    how = {"image": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
+    scene = gather(model.eval(), ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False)
     columns = {column["name"]: column["values"] for column in view(scene, "contribution")["columns"]}
     attended, over_it = view(scene, "attention")["layers"][0], view(scene, "image")["layers"][0]
     np.testing.assert_array_equal(

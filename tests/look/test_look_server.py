@@ -166,15 +166,7 @@ def test_a_region_is_answered_or_refused(app):
 
     status, found = region({"record": record, "region": [1, 2]})
     assert status == 200 and set(found) == {"label", "shares", "logits", "then"}
-    for odd in (
-        b"",
-        b"[]",
-        b"{",
-        b"NaN",
-        {"record": record},
-        {"record": 10**30, "region": [0]},
-        {"region": [[0]]},
-    ):
+    for odd in (b"", b"[]", b"{", b"NaN", {"record": record}, {"record": 10**30, "region": [0]}, {"region": [[0]]}):
         status, found = region(odd)
         assert status == 400 and set(found) == {"error"}
     check_answer(ask(app, "POST", "/api/region", body=b"{}"), [415])
@@ -374,14 +366,11 @@ def test_numbers_that_a_page_sends(apps, kind, value):
 
 words = some.text(max_size=12)
 values = some.recursive(
-    some.none() | some.booleans() | some.integers() | some.floats() | words,
-    lambda x: some.lists(x, max_size=3),
+    some.none() | some.booleans() | some.integers() | some.floats() | words, lambda x: some.lists(x, max_size=3)
 )
 fields = some.sampled_from(["text", "order", "silence", "file", "image", "node", "target", ""]) | words
 questions = some.dictionaries(fields, values, max_size=3) | values
-paths = some.sampled_from(
-    ["/", "/api/look", "/api/weights/0/0/0/0/0", "/api/weights/0/0/0/0/"]
-) | some.builds(
+paths = some.sampled_from(["/", "/api/look", "/api/weights/0/0/0/0/0", "/api/weights/0/0/0/0/"]) | some.builds(
     lambda parts: "/api/weights/" + "/".join(parts), some.lists(some.integers().map(str) | words, max_size=6)
 )
 methods = some.sampled_from(["GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "BREW"])
@@ -444,9 +433,7 @@ def hear(talk):
 
 def check_raw(found, *statuses):
     assert int(found[9:12]) in statuses, found[:200]
-    lines = dict(
-        line.lower().split(": ", 1) for line in found.partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
-    )
+    lines = dict(line.lower().split(": ", 1) for line in found.partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:])
     for name, value in HEADERS.items():
         assert lines.get(name) == value.lower(), name
     assert "frame-ancestors 'none'" in lines["content-security-policy"]

@@ -126,17 +126,11 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
 @pytest.mark.parametrize(
     "asked, words",
     [
-        (
-            {"words": "x"},
-            "'words'.*order, silence, text",
-        ),
+        ({"words": "x"}, "'words'.*order, silence, text"),
         ({"text": 5}, "text.*text.*int"),
         ({"text": "a" * 20_001}, "20,001 characters.*20,000"),
         ({"text": "Ä"}, "only a to z"),
-        (
-            {"text": "abc", "order": [0, 0, 1]},
-            r"order.*3 tokens.*0 … 2 once.*\[0, 0, 1\]",
-        ),
+        ({"text": "abc", "order": [0, 0, 1]}, r"order.*3 tokens.*0 … 2 once.*\[0, 0, 1\]"),
         ({"text": "abc", "order": "abc"}, "order.*list.*whole numbers"),
         ({"silence": [[9, 0]]}, r"silence.*layers.*heads.*\[0, 1\].*\[9, 0\]"),
         ({"silence": [[0, 7]]}, r"has heads 0 … 3, got \[7\]"),

@@ -97,9 +97,7 @@ def test_points_among_points_get_the_mean_of_a_column():
     model, x = set_transformer(), points_of(9)
     layer = view(scene_of(model, {"x": x}), "points")["layers"][0]
     assert layer["kind"] == "among" and layer["count"] == 1
-    np.testing.assert_allclose(
-        weights_in(layer, 9)[:, 0], heard(model, {"x": x})[0].weights[0].mean(1), rtol=2e-3
-    )
+    np.testing.assert_allclose(weights_in(layer, 9)[:, 0], heard(model, {"x": x})[0].weights[0].mean(1), rtol=2e-3)
 
 
 def test_padding_is_no_point():
@@ -123,11 +121,7 @@ def test_where_points_are_drawn():
     places, axes, note = place_points(x, ("r", "z", "x", "g", "y", "b"))
     assert axes == ["x", "y", "z"] and note is None and places[1].tolist() == [8, 10, 7]
     places, axes, note = place_points(torch.randn(30, 6), tuple("abcdef"))
-    assert (
-        places.shape == (30, 3)
-        and axes == ["PC1", "PC2", "PC3"]
-        and "first three principal components" in note
-    )
+    assert places.shape == (30, 3) and axes == ["PC1", "PC2", "PC3"] and "first three principal components" in note
     places, axes, note = place_points(torch.ones(3, 1), ("x",))
     assert places.tolist() == [[1, 0]] * 3 and note is None
 
@@ -171,22 +165,17 @@ def test_the_points_that_decide_every_maximum_are_enough():
     first, second = seen.topk(2, dim=0)  # values, and whose they are
     # what several share is decided by nobody
     wanted = torch.bincount(second[0][first[0] > first[1]], minlength=200)
-    assert (
-        unpack_array(measures[0]["values"], "f4", 200).tolist() == wanted.tolist() and 0 < wanted.sum() < 32
-    )
+    assert unpack_array(measures[0]["values"], "f4", 200).tolist() == wanted.tolist() and 0 < wanted.sum() < 32
 
 
 def test_without_attention_one_point_after_the_other_is_left_out():
     torch.manual_seed(0)
     model, x = DeepSets(DeepSetsConfig(features=3, outputs=4, hidden=16, pool="mean")).eval(), points_of(8)
-    (measure,) = view(scene_of(model, {"x": x, "real": torch.ones(1, 8, dtype=torch.bool)}), "points")[
-        "measures"
-    ]
+    (measure,) = view(scene_of(model, {"x": x, "real": torch.ones(1, 8, dtype=torch.bool)}), "points")["measures"]
     with torch.no_grad():
         whole = model(x)[0]
         lost = [
-            float(whole.max() - model(torch.cat((x[:, :i], x[:, i + 1 :]), 1))[0, whole.argmax()])
-            for i in range(8)
+            float(whole.max() - model(torch.cat((x[:, :i], x[:, i + 1 :]), 1))[0, whole.argmax()]) for i in range(8)
         ]
     assert measure["signed"] and unpack_array(measure["values"], "f4", 8).tolist() == pytest.approx(
         lost, rel=1e-3, abs=1e-6
@@ -196,10 +185,7 @@ def test_without_attention_one_point_after_the_other_is_left_out():
 def test_why_no_point_was_left_out_is_said(monkeypatch):
     model, x = DeepSets(DeepSetsConfig(features=3, outputs=4, hidden=16, pool="mean")).eval(), points_of(8)
     inputs = {"x": x, "real": torch.ones(1, 8, dtype=torch.bool)}
-    for wait, why in (
-        (61.0, "would take about 61 seconds here, so it was not done."),
-        (None, "cannot be done here."),
-    ):
+    for wait, why in ((61.0, "would take about 61 seconds here, so it was not done."), (None, "cannot be done here.")):
         for module in (view_of_points, contribution):
             monkeypatch.setattr(module, "seconds", lambda *given, wait=wait: wait)
         found = view(scene_of(model, inputs), "points")
@@ -228,15 +214,10 @@ def test_edges_are_as_strong_as_they_were():
     for layer, entry in zip(shown["layers"], heard(model, {"x": x, "edges": SMALL}), strict=True):
         assert layer["keys"] == [3, 3, 2, 1, 1]  # neighbours, and itself
         edges = unpack_array(shown["lists"][layer["list"]], "u2", 2, -1).astype(int)
-        found = (
-            unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
-            * layer["scale"]
-        )
+        found = unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float) * layer["scale"]
         dense = torch.zeros(len(layer["heads"]), 5, 5)
         dense.index_put_(
-            (torch.arange(len(dense))[:, None], entry.edges[1], entry.edges[0]),
-            entry.weights,
-            accumulate=True,
+            (torch.arange(len(dense))[:, None], entry.edges[1], entry.edges[0]), entry.weights, accumulate=True
         )
         np.testing.assert_allclose(found, dense[:, edges[1], edges[0]], rtol=2e-3, atol=1e-7)
         assert len(set(map(tuple, edges.T.tolist()))) == edges.shape[1]  # each once
@@ -293,9 +274,7 @@ def test_of_a_large_graph_what_lies_around_one_node():
 
 def test_messages_without_attention_are_drawn_alike():
     scene = scene_of(graph_net("gcn"), {"x": torch.randn(5, 4), "edges": SMALL})
-    assert view(scene, "graph")["layers"] == [] and any(
-        "without attention" in note for note in scene.data["notes"]
-    )
+    assert view(scene, "graph")["layers"] == [] and any("without attention" in note for note in scene.data["notes"])
 
 
 def test_of_full_attention_the_largest_weights_are_drawn():
@@ -312,9 +291,7 @@ def test_of_full_attention_the_largest_weights_are_drawn():
     seen = heard(model, inputs)
     shown = graph(seen, model(**inputs), given_to(model, inputs))
     edges = unpack_array(shown["lists"][shown["layers"][0]["list"]], "u2", 2, -1).astype(int)
-    wanted = {
-        (int(j), i) for head in seen[0].weights[0] for i, row in enumerate(head) for j in row.topk(4).indices
-    }
+    wanted = {(int(j), i) for head in seen[0].weights[0] for i, row in enumerate(head) for j in row.topk(4).indices}
     assert shown["layers"][0]["full"] and set(map(tuple, edges.T.tolist())) == wanted
 
 
@@ -377,9 +354,7 @@ def test_another_order_of_a_set_is_shown_to_change_nothing(each):
 
 def test_other_names_of_nodes_are_shown_to_move_along():
     (action,) = view(scene_of(graph_net(), {"x": torch.randn(5, 4), "edges": SMALL}), "laws")["actions"]
-    assert action["name"] == "other names of the nodes" and all(
-        element["holds"] for element in action["elements"]
-    )
+    assert action["name"] == "other names of the nodes" and all(element["holds"] for element in action["elements"])
 
     class Ordered(GraphNet):
         def forward(self, x, edges):
@@ -398,10 +373,7 @@ def test_stills(tmp_path):
     assert [text.get_text() for text in figure.legends[0].texts] == list("12345")
     save(figure, tmp_path / "set.png")
     figure = still(scene_of(set_transformer(), {"x": points_of(12)}))  # points look at points, too
-    assert (
-        figure.axes[-1].get_xlabel() == "from nothing to the largest of each picture"
-        and figure.axes[-1].collections
-    )
+    assert figure.axes[-1].get_xlabel() == "from nothing to the largest of each picture" and figure.axes[-1].collections
     save(figure, tmp_path / "among.png")
     figure = still(scene_of(graph_net(), {"x": torch.randn(5, 4), "edges": SMALL}))
     assert len(figure.axes[0].lines) == 4  # 0–1, 1–2, 3–0 and a loop: each pair once, in grey
@@ -426,10 +398,7 @@ def test_another_file_and_another_node():
     assert [each["name"] for each in offered["controls"]] == ["file"] and offered["silence"] is True
     data = live.show({"file": data_url(b"x,y,z\n1,2,3\n4,5,6\n"), "silence": [[0, 1]]})
     assert data["views"][0]["count"] == 2 and data["silenced"] == [[0, 1]]
-    for file, words in (
-        (b"1,2\n", "3 numbers, got 2"),
-        (b"x,y,z\n1,2,x\n", "the file .*not all numbers.*'x'"),
-    ):
+    for file, words in ((b"1,2\n", "3 numbers, got 2"), (b"x,y,z\n1,2,x\n", "the file .*not all numbers.*'x'")):
         with pytest.raises(ValueError, match=words):
             live.show({"file": data_url(file)})
     for other in ({"node": 1}, {"text": "x"}):
@@ -437,10 +406,7 @@ def test_another_file_and_another_node():
             live.show(other)
 
     draw = torch.Generator().manual_seed(0)
-    model, inputs = (
-        graph_net(),
-        {"x": torch.randn(500, 4), "edges": torch.randint(500, (2, 900), generator=draw)},
-    )
+    model, inputs = (graph_net(), {"x": torch.randn(500, 4), "edges": torch.randint(500, (2, 900), generator=draw)})
     reader = reader_for(model, inputs)
     live = Session(model, reader, "a graph", tsne=False)
     assert [each["name"] for each in live.show({})["live"]["controls"]] == ["file", "node"]

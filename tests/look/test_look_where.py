@@ -35,13 +35,7 @@ def given_for(model, x, **how):
     side = x.shape[-1]
     patch = getattr(model.config, "patch", None) or -(-side // 8)
     grid = (-(-side // patch),) * 2
-    known = {
-        "pixels": "x",
-        "answers": "classes",
-        "called": str,
-        "grid": grid,
-        "patch": patch,
-    }
+    known = {"pixels": "x", "answers": "classes", "called": str, "grid": grid, "patch": patch}
     return ImageInput(inputs={"x": x[:1]}, image=torch.rand(3, side, side), **known | how)
 
 
@@ -123,9 +117,7 @@ def test_a_window_that_is_not_shifted_back_is_noticed(monkeypatch):
     right = attention_maps(model, seen, given_for(model, x)).layers[1].maps
     plain = windows.windows
     monkeypatch.setattr(windows, "windows", lambda h, w, side, shift, device: plain(h, w, side, 0, device))
-    assert not torch.allclose(
-        attention_maps(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1
-    )
+    assert not torch.allclose(attention_maps(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1)
 
 
 # fitting; filled up; odd; one window last
@@ -141,9 +133,7 @@ def test_windows_of_hugging_face_lie_where_ours_do(size, window):
         "window_size": window,
         "mlp_ratio": 2,
     }
-    config = transformers.SwinConfig(
-        depths=[2, 2], num_heads=[2, 4], num_labels=3, drop_path_rate=0.0, **shape
-    )
+    config = transformers.SwinConfig(depths=[2, 2], num_heads=[2, 4], num_labels=3, drop_path_rate=0.0, **shape)
     theirs = shaken(transformers.SwinForImageClassification(config))
     sizes = {
         "colours": 1,
@@ -177,11 +167,7 @@ def test_a_cut_that_does_not_fit_what_was_heard_gives_no_map():
         model(x)
     cuts = windows.cuts(model, *x.shape[-2:])
     assert len(windows.blocks(cuts, seen)) == len(cuts) == 3
-    for wrong in (
-        replace(cuts[0], window=5),
-        replace(cuts[0], layer="stages.7"),
-        replace(cuts[0], grid=(20, 20)),
-    ):
+    for wrong in (replace(cuts[0], window=5), replace(cuts[0], layer="stages.7"), replace(cuts[0], grid=(20, 20))):
         assert windows.blocks((wrong, *cuts[1:]), seen) == []
         given = replace(given_for(model, x), cuts=(wrong, *cuts[1:]))
         assert attention_maps(nn.Identity(), seen, given) is None
@@ -192,9 +178,7 @@ def test_a_cut_that_does_not_fit_what_was_heard_gives_no_map():
 
 def test_registers_are_no_class_token():
     torch.manual_seed(0)
-    config = ViTConfig(
-        classes=3, colours=1, size=8, patch=2, dim=16, depth=2, heads=2, pool="mean", registers=3
-    )
+    config = ViTConfig(classes=3, colours=1, size=8, patch=2, dim=16, depth=2, heads=2, pool="mean", registers=3)
     model, x = ViT(config).eval(), torch.randn(1, 1, 8, 8)
     with torch.no_grad(), record(model) as seen:
         model(x)
@@ -209,9 +193,7 @@ def test_an_image_whose_last_patches_are_cut_off():
     config = ViTConfig(classes=3, colours=1, size=9, patch=4, dim=16, depth=1, heads=2)
     model, x = ViT(config).eval(), torch.randn(1, 1, 9, 9)
     shown = views(model, given_for(model, x, reads="class"))
-    assert (
-        shown["image"]["grid"] == {"rows": 3, "columns": 3} and shown["image"]["query"] == "the class token"
-    )
+    assert shown["image"]["grid"] == {"rows": 3, "columns": 3} and shown["image"]["query"] == "the class token"
     values = shown["contribution"]["columns"][1]["values"]
     grey = x.clone()
     grey[..., 4:8, 8:] = 0  # row 1, column 2
@@ -230,8 +212,7 @@ def test_tokens_of_a_window_are_called_by_their_places(side, window, shift):
     registry = [[f"row {i + 1}, column {j + 1}" for j in range(side)] for i in range(side)]
     wide = side + -side % window
     padded = [
-        [registry[i][j] if i < side and j < side else "beyond the edge" for j in range(wide)]
-        for i in range(wide)
+        [registry[i][j] if i < side and j < side else "beyond the edge" for j in range(wide)] for i in range(wide)
     ]
     rolled = np.roll(np.array(padded, dtype=object), (-shift, -shift), (0, 1))
     cuts = range(0, wide, window)
@@ -254,9 +235,7 @@ def test_the_page_has_all_windows_of_each_layer():
         assert len(layer["windows"]) == entry.shape[0] > 1
         for k, window in enumerate(layer["windows"]):
             count = window["largest"]["count"]
-            kept = encode_arrays.unpack_array(
-                window["largest"]["weights"], "float32", *entry.shape[1:3], count
-            )
+            kept = encode_arrays.unpack_array(window["largest"]["weights"], "float32", *entry.shape[1:3], count)
             np.testing.assert_allclose(np.sort(kept)[..., -1], entry.weights[k].amax(-1), rtol=1e-3)
             labels = scene.data["streams"][window["rows"]]["labels"]
             assert len(labels) == layer["n"] and window["rows"] == window["columns"]
@@ -277,10 +256,7 @@ def test_every_kind_has_maps_features_filters_and_a_figure_of_its_prediction(kin
     assert [each["name"] for each in shown["image"]["matters"]] == ["leave one out", "gradient × input"]
     assert {"features", "filters", "contribution"} <= shown.keys()
     for layer in shown["features"]["layers"]:
-        assert (
-            layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"]
-            and 0 < layer["explained"] <= 1.001
-        )
+        assert layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"] and 0 < layer["explained"] <= 1.001
     above = [overlay.title for overlay in overlays.of_prediction(model, given, 2)]
     assert above[-1].startswith("occlusion map") and len(above) == {"vit": 3, "swin": 2}.get(kind, 1)
 
@@ -334,9 +310,7 @@ def test_features_are_what_convolutions_put_out():
 
 def test_maps_of_a_turned_image_are_turned_and_their_poses_move_on():
     torch.manual_seed(0)
-    model = GroupCNN(
-        GroupCNNConfig(classes=2, size=8, hidden=3, depth=2, last=1, halve=(), padding="zeros")
-    ).eval()
+    model = GroupCNN(GroupCNNConfig(classes=2, size=8, hidden=3, depth=2, last=1, halve=(), padding="zeros")).eval()
     x = torch.randn(1, 1, 8, 8)
     with torch.no_grad(), record_feature_maps(model) as found:
         model(x)
@@ -352,9 +326,7 @@ def test_maps_of_a_turned_image_are_turned_and_their_poses_move_on():
 def test_filters_of_patches_are_what_a_patch_is_multiplied_with():
     model, x = tiny("vit")
     name, weight = filters(model)
-    wanted = (
-        torch.nn.functional.conv2d(x, weight, model.embed.linear.bias, stride=4).flatten(2).transpose(1, 2)
-    )
+    wanted = torch.nn.functional.conv2d(x, weight, model.embed.linear.bias, stride=4).flatten(2).transpose(1, 2)
     assert name == "embed"
     torch.testing.assert_close(model.embed(x), wanted)
 
@@ -363,17 +335,12 @@ def test_large_maps_are_made_smaller_and_the_page_says_so():
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Conv2d(3 if not k else 40, 40, 3, padding=1) for k in range(30)))
     given = ImageInput(
-        inputs={"input": torch.randn(1, 3, 128, 128)},
-        pixels="input",
-        image=torch.rand(3, 128, 128),
-        grid=(8, 8),
+        inputs={"input": torch.randn(1, 3, 128, 128)}, pixels="input", image=torch.rand(3, 128, 128), grid=(8, 8)
     )
     shown = views(model, given)["features"]
     assert len(shown["layers"]) == 24 and shown["layers"][0]["maps"]["shape"] == [32, 24, 24]
     assert (
-        shown["layers"][-1]["name"] == "29"
-        and shown["layers"][0]["rows"] == 128
-        and "24 of 30 layers" in shown["note"]
+        shown["layers"][-1]["name"] == "29" and shown["layers"][0]["rows"] == 128 and "24 of 30 layers" in shown["note"]
     )
 
 
@@ -382,15 +349,13 @@ def test_rounding_is_no_colour():
     assert in_colours(flat)[0].unique().tolist() == [0.5]
     flat[:, 1, 2] += 1
     colours, explained = in_colours(flat)
-    assert (colours[1, 2, 0] - colours[0, 0, 0]).abs() == pytest.approx(
+    assert (colours[1, 2, 0] - colours[0, 0, 0]).abs() == pytest.approx(1, abs=1e-3) and explained == pytest.approx(
         1, abs=1e-3
-    ) and explained == pytest.approx(1, abs=1e-3)
+    )
     assert colours[..., 1:].unique().tolist() == [0.5]  # in one direction they differ, and in no other
 
 
-@pytest.mark.parametrize(
-    "tokens, grid", [(16, (4, 4)), (17, (4, 4)), (4, (2, 2)), (40, None), (1, None), (7, None)]
-)
+@pytest.mark.parametrize("tokens, grid", [(16, (4, 4)), (17, (4, 4)), (4, (2, 2)), (40, None), (1, None), (7, None)])
 def test_on_which_grid_tokens_lie(tokens, grid):
     assert grid_of(tokens, (4, 4)) == grid
 
@@ -402,11 +367,7 @@ def crowd_for(x, count=5):
     more = torch.randn(count, *x.shape[1:])
     registry = tuple(f"{i}.png" for i in range(count))
     return ReferenceImages(
-        what="others",
-        x=more,
-        images=torch.rand(count, 3, 12, 12),
-        labels=tuple("ababa"[:count]),
-        names=registry,
+        what="others", x=more, images=torch.rand(count, 3, 12, 12), labels=tuple("ababa"[:count]), names=registry
     )
 
 
@@ -435,10 +396,7 @@ def test_an_image_among_others_has_a_thumbnail_for_each():
     shown = views(model, given)["embeddings"]
     first = shown["items"][0]
     assert first["labels"] == ["this image", "0.png", "1.png", "2.png", "3.png", "4.png"]
-    assert first["groups"] == ["this image", *"ababa"] and first["thumbs"] == {
-        "sheet": 0,
-        "cells": [0, 1, 2, 3, 4, 5],
-    }
+    assert first["groups"] == ["this image", *"ababa"] and first["thumbs"] == {"sheet": 0, "cells": [0, 1, 2, 3, 4, 5]}
     with torch.no_grad():
         assert first["said"][0] == str(int(model(x[:1]).argmax()))
 
@@ -476,14 +434,9 @@ def test_patches_have_parts_of_the_image_as_thumbnails():
 def test_how_long_leaving_out_takes_is_told_where_it_is_too_long(monkeypatch):
     model, x = tiny("resnet")
     asked = []
-    monkeypatch.setattr(
-        contribution, "seconds_of_call", lambda model, x: asked.append(len(x)) or 0.5 + 0.01 * len(x)
-    )
+    monkeypatch.setattr(contribution, "seconds_of_call", lambda model, x: asked.append(len(x)) or 0.5 + 0.01 * len(x))
     shown = views(model, given_for(model, x))["contribution"]  # 36 parts: 18 s one by one, 2 s in three calls
-    assert asked == [1, 1, 16] and [each["name"] for each in shown["columns"]] == [
-        "gradient × input",
-        "leave one out",
-    ]
+    assert asked == [1, 1, 16] and [each["name"] for each in shown["columns"]] == ["gradient × input", "leave one out"]
     monkeypatch.setattr(contribution, "seconds_of_call", lambda model, x: 0.01)
     # short however it is asked
     assert contribution.seconds(model, torch.ones(1, 64), 0.0) == pytest.approx(0.64)

@@ -19,10 +19,7 @@ def spelled(labels):
     "labels, words",
     [
         (["<begin>", "Eine", " Groß", "m", "utter", "."], ["<begin>", "Eine", " Großmutter", "."]),
-        (
-            ["a", " woman", "'s", " over", "-", "s", "ized", "<end>"],
-            ["a", " woman's", " over-sized", "<end>"],
-        ),
+        (["a", " woman", "'s", " over", "-", "s", "ized", "<end>"], ["a", " woman's", " over-sized", "<end>"]),
         (["stop", ".", "go", "<end>"], ["stop", ".", "go", "<end>"]),
         ([" (", "so", ")", ",", " no"], [" (", "so", ")", ",", " no"]),
         (list("12 mai"), ["12", " mai"]),

@@ -27,12 +27,7 @@ class Written(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.q, self.k, self.v, self.mix = (
-            nn.Linear(16, 16),
-            nn.Linear(16, 16),
-            nn.Linear(16, 16),
-            nn.Linear(16, 16),
-        )
+        self.q, self.k, self.v, self.mix = (nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16))
 
     def change(self, weights: Tensor) -> Tensor:
         return weights
@@ -200,9 +195,7 @@ def one_sequence(m: Any, x: Tensor) -> Tensor:
 
 
 HOWEVER = {"weights": lambda m, x: (m.q(x[:1]) @ m.k(x[:1]).mT / 4).softmax(-1)[:, None]}
-PLAIN = {
-    "plain": lambda m, x: m.mix(joined((split(m.q(x)) @ split(m.k(x)).mT / 2).softmax(-1) @ split(m.v(x))))
-}
+PLAIN = {"plain": lambda m, x: m.mix(joined((split(m.q(x)) @ split(m.k(x)).mT / 2).softmax(-1) @ split(m.v(x))))}
 SEEDS = {
     "way": lambda m, x: (m.seeds @ m.k(x).mT).softmax(-1) @ m.v(x),
     "weights": lambda m, x: (m.seeds @ m.k(x).mT).softmax(-1)[:, None],

@@ -8,14 +8,7 @@ import torch
 from torch import nn
 
 from regard.errors import RegardError
-from regard.models.autoencoder import (
-    VAE,
-    Autoencoder,
-    AutoencoderConfig,
-    Denoising,
-    DenoisingConfig,
-    VAEConfig,
-)
+from regard.models.autoencoder import VAE, Autoencoder, AutoencoderConfig, Denoising, DenoisingConfig, VAEConfig
 from regard.models.corruption import GREY, NOISES
 from regard.models.elbo import weighted_bound
 from regard.models.sample_inputs import build_seeded
@@ -83,10 +76,7 @@ def test_the_elbo_never_exceeds_the_importance_sampled_bound_which_rises_with_sa
     with torch.no_grad():
         weights = model.importance_weights(x, 4096, generator=draw)
         elbo = torch.stack([model.bound(x, generator=draw).elbo for _ in range(400)]).mean()
-    means = [
-        weighted_bound(weights.unflatten(0, (-1, k)).transpose(0, 1).flatten(1)).mean()
-        for k in (1, 4, 64, 4096)
-    ]
+    means = [weighted_bound(weights.unflatten(0, (-1, k)).transpose(0, 1).flatten(1)).mean() for k in (1, 4, 64, 4096)]
     assert elbo < means[-1]
     assert all(a < b for a, b in pairwise(means))
     assert float(elbo) == pytest.approx(float(means[0]), abs=0.3)

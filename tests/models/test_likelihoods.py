@@ -75,9 +75,7 @@ def test_points_are_a_mixture_in_any_order_and_padding_does_not_count():
     torch.testing.assert_close(made.log_prob(x[:, torch.randperm(7)], centres), made.log_prob(x, centres))
     real = torch.arange(7) < torch.tensor([[7], [4]])
     noise = torch.where(real[..., None], x, 100.0)
-    torch.testing.assert_close(
-        made.log_prob(noise, centres, real)[1], made.log_prob(x[1:, :4], centres[1:])[0]
-    )
+    torch.testing.assert_close(made.log_prob(noise, centres, real)[1], made.log_prob(x[1:, :4], centres[1:])[0])
     assert made.squared_error(centres, centres).max() < 1e-12
 
 

@@ -43,9 +43,7 @@ def test_evidence_sums_to_the_output_and_padding_gives_none(kind):
     real = torch.arange(9) < torch.tensor([9, 4, 0])[:, None]
     evidence = model.evidence(x, real=real)
     torch.testing.assert_close(model.bias + evidence.sum(1), model(x, real=real), rtol=0, atol=0)
-    assert (
-        evidence.shape == (3, 9, model.config.outputs) and not evidence[~real].any() and evidence[real].any()
-    )
+    assert evidence.shape == (3, 9, model.config.outputs) and not evidence[~real].any() and evidence[real].any()
     torch.testing.assert_close(model(x, real=real)[2], model.bias)  # of an empty text or set
     torch.testing.assert_close(evidence[1, :4], model.evidence(x[1:2, :4])[0])
     if model.config.contrast:
@@ -67,9 +65,7 @@ def test_what_is_declared_is_measured(kind):
     assert report.ok, report
     permuted = report["permutation"]
     if "neighbours" in kind:
-        assert (permuted.declared, permuted.measured) == ("broken", "broken") and report[
-            "shift"
-        ].measured == "holds"
+        assert (permuted.declared, permuted.measured) == ("broken", "broken") and report["shift"].measured == "holds"
     else:
         assert (permuted.declared, permuted.measured) == ("invariant", "holds")
     assert report["padding"].measured == "holds"
@@ -82,9 +78,7 @@ def test_neighbours_by_place_are_those_by_slot():
     assert not near[:, 0, :6].any() and not near[:, 5, 9:].any()
     moved = gather_neighbours(x[:, order], 2, torch.arange(6)[order] + 10, None)
     torch.testing.assert_close(moved, near[:, order])
-    apart = gather_neighbours(
-        x, 2, torch.tensor([0, 1, 2, 7, 8, 9]), None
-    )  # two runs with a gap between them
+    apart = gather_neighbours(x, 2, torch.tensor([0, 1, 2, 7, 8, 9]), None)  # two runs with a gap between them
     torch.testing.assert_close(apart[:, :3], gather_neighbours(x[:, :3], 2, None, None))
     torch.testing.assert_close(apart[:, 3:], gather_neighbours(x[:, 3:], 2, None, None))
 

@@ -29,9 +29,7 @@ def test_step_by_step_equals_all_at_once(how, window):
         caches = model.caches(length)
         assert gap(stepwise(model, tokens, chunks, caches), whole) < TOLERANCE
         assert [cache.count for cache in caches] == [N] * 2
-        assert caches[0].store["k"].shape[2] == (
-            4 if window else N if length else caches[0].store["k"].shape[2]
-        )
+        assert caches[0].store["k"].shape[2] == (4 if window else N if length else caches[0].store["k"].shape[2])
 
 
 RAGGED = [(how, (None, 4)[i % 2], ("right", "left")[i // 2 % 2]) for i, how in enumerate(ALL)]
@@ -52,10 +50,7 @@ def test_rows_of_different_length(how, window, side):
         # padding without a cache means the same
         assert gap(first[real], model(prompt, real=real)[real]) < TOLERANCE
         later = [
-            model(
-                torch.stack([tokens[i, length + t] for i, length in enumerate(lengths)])[:, None],
-                caches=caches,
-            )
+            model(torch.stack([tokens[i, length + t] for i, length in enumerate(lengths)])[:, None], caches=caches)
             for t in range(steps)
         ]
         for i, length in enumerate(lengths):
@@ -72,9 +67,7 @@ def test_places_may_be_given_with_a_cache():
     caches = model.caches()
     with torch.no_grad():
         whole = model(tokens, where=where)
-        parts = [
-            model(tokens[:, a:z], where=where[a:z], caches=caches) for a, z in ((0, 5), (5, 11), (11, N))
-        ]
+        parts = [model(tokens[:, a:z], where=where[a:z], caches=caches) for a, z in ((0, 5), (5, 11), (11, N))]
     assert gap(torch.cat(parts, 1), whole) < TOLERANCE
 
 
@@ -91,10 +84,7 @@ def test_rows_may_be_taken_anew(window, size):
             caches.take(torch.tensor(rows))
             assert (caches[0].store["k"].data_ptr() == held) == (len(rows) == B)
             new = some_tokens(len(rows), 1, seed=4)
-            assert (
-                gap(model(new, caches=caches), model(torch.cat((tokens[rows, :size], new), 1))[:, -1:])
-                < TOLERANCE
-            )
+            assert gap(model(new, caches=caches), model(torch.cat((tokens[rows, :size], new), 1))[:, -1:]) < TOLERANCE
 
 
 def test_a_step_takes_no_new_memory():

@@ -22,12 +22,7 @@ def test_declared_is_measured(name, dtype):
         assert report["relabelling"].measured == report["determinism"].measured == "holds", str(report)
         return
     if model.roles.grid is not None:
-        of_grids = {
-            "permutation": Permutations,
-            "shift": Shifts,
-            "rotation": Rotations,
-            "reflection": Reflections,
-        }
+        of_grids = {"permutation": Permutations, "shift": Shifts, "rotation": Rotations, "reflection": Reflections}
         for law, group in of_grids.items():
             kept = any(isinstance(part, group) for part in model.symmetry.parts())
             if law in report or model.roles.patch is not None:
@@ -37,13 +32,10 @@ def test_declared_is_measured(name, dtype):
     placed = model.roles.stream.places is not None  # a set has no places to shift or to move along
     for law, group in (("permutation", Permutations()), ("shift", Shifts()))[: 1 + placed]:
         assert report[law].measured == ("holds" if group <= model.symmetry else "broken"), str(report)
-    for law in ("padding", "neighbours", "determinism", "reach", "padding in training", "reordering")[
-        : 5 + placed
-    ]:
+    for law in ("padding", "neighbours", "determinism", "reach", "padding in training", "reordering")[: 5 + placed]:
         assert report[law].measured == "holds" and report[law].declared == "holds", str(report)
     assert all(
-        f.tolerance
-        in ((1e-9,) if dtype == torch.float64 else (1e-4, 1e-9))  # float64 decides where it is near
+        f.tolerance in ((1e-9,) if dtype == torch.float64 else (1e-4, 1e-9))  # float64 decides where it is near
         for f in report
         if f.law not in ("precision", "reach")
     )

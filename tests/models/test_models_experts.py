@@ -72,16 +72,10 @@ def test_only_real_tokens_count_in_the_balance_of_a_model():
 def test_source_and_target_have_their_own_padding():
     model = build("encoder-decoder")
     source, target = torch.randint(13, (2, 7)), torch.randint(13, (2, 5))
-    source_real, target_real = (
-        torch.arange(7) < torch.tensor([[7], [3]]),
-        torch.arange(5) < torch.tensor([[2], [5]]),
-    )
+    source_real, target_real = (torch.arange(7) < torch.tensor([[7], [3]]), torch.arange(5) < torch.tensor([[2], [5]]))
     heard = hear(model, source, target, source_real=source_real, target_real=target_real)
     counted = {name: int(routing.hits().sum()) for name, routing in heard.items()}
-    assert {name.partition(".")[0]: count for name, count in counted.items()} == {
-        "encoder": 20,
-        "decoder": 14,
-    }
+    assert {name.partition(".")[0]: count for name, count in counted.items()} == {"encoder": 20, "decoder": 14}
 
 
 def test_every_block_of_both_stacks_has_experts():
@@ -97,9 +91,7 @@ def test_blocks_that_begin_at_zero_and_deepnorm_reach_every_expert():
     deep = Decoder(DecoderConfig(**FOUR, placement="deepnorm"))
     for _, layer in find_experts(deep):
         spread = layer.up.weight.std(dim=(1, 2))
-        assert (
-            spread.max() / spread.min() < 1.3 and spread.mean() < 0.17
-        )  # Xavier of each, times β = (8·2)^(−¼)
+        assert spread.max() / spread.min() < 1.3 and spread.mean() < 0.17  # Xavier of each, times β = (8·2)^(−¼)
 
 
 def test_the_compiler_makes_one_graph_of_it():

@@ -18,13 +18,7 @@ VARIANTS = {
     "everything, pairs": {"level": "edge", "ordered": True},
     "edges": {"attention": "edges", "bias": "none", "position": "none"},
     "edges, laplacian": {"attention": "edges", "bias": "none", "norm": "rmsnorm", "mlp": "swiglu"},
-    "edges, walk, graph": {
-        "attention": "edges",
-        "bias": "none",
-        "position": "walk",
-        "level": "graph",
-        "pool": "sum",
-    },
+    "edges, walk, graph": {"attention": "edges", "bias": "none", "position": "walk", "level": "graph", "pool": "sum"},
 }
 
 
@@ -71,9 +65,7 @@ def test_names_of_nodes_do_not_matter(name, graph):
     place = torch.empty_like(order)
     place[order] = torch.arange(n)
     out, other = model(x, edges), model(x[order], place[edges])
-    torch.testing.assert_close(
-        other, out[order] if model.config.level == "node" else out, atol=1e-9, rtol=1e-9
-    )
+    torch.testing.assert_close(other, out[order] if model.config.level == "node" else out, atol=1e-9, rtol=1e-9)
 
 
 def test_a_single_eigenvector_as_a_feature_would_break_it():
@@ -118,9 +110,7 @@ def test_places_see_what_neighbours_alone_do_not():
         model = made(name)
         one, other = model(x, torch.cat((ring(3), ring(3) + 3), 1)), model(x, ring(6))
         apart[name] = (one - other).abs().max().item()
-    assert max(apart["edges"], apart["distance"]) < 1e-12 < 1e-4 < min(apart["laplacian"], apart["walk"]), (
-        apart
-    )
+    assert max(apart["edges"], apart["distance"]) < 1e-12 < 1e-4 < min(apart["laplacian"], apart["walk"]), apart
 
 
 def test_steps_walks_and_spectrum_are_those_of_networkx():
@@ -146,9 +136,7 @@ def test_steps_walks_and_spectrum_are_those_of_networkx():
 
 
 def test_directed_edges_lead_one_way():
-    linked = adjacency(
-        torch.tensor([[0, 1], [1, 2]]), torch.zeros(3, dtype=torch.long), torch.arange(3), (1, 3)
-    )
+    linked = adjacency(torch.tensor([[0, 1], [1, 2]]), torch.zeros(3, dtype=torch.long), torch.arange(3), (1, 3))
     assert steps_apart(linked, 3)[0].tolist() == [[0, 4, 4], [1, 0, 4], [2, 1, 0]]  # [to, from]
 
 

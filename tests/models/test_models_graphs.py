@@ -39,10 +39,7 @@ def made(name, **more):
 
 def graph(n=9, e=24, seed=0):
     draw = torch.Generator().manual_seed(seed)
-    x, edges = (
-        torch.randn(n, 4, generator=draw, dtype=torch.float64),
-        torch.randint(n - 1, (2, e), generator=draw),
-    )
+    x, edges = (torch.randn(n, 4, generator=draw, dtype=torch.float64), torch.randint(n - 1, (2, e), generator=draw))
     return x, edges  # the last node is alone
 
 
@@ -81,11 +78,9 @@ def test_the_same_network_as_pytorch_geometric():
 def test_pools_are_those_of_pytorch_geometric(how):
     geometric = pytest.importorskip("torch_geometric.nn")
     x, of = graph()[0].requires_grad_(), torch.tensor([2, 0, 0, 2, 1, 1, 2, 0, 2])
-    theirs = {
-        "sum": geometric.global_add_pool,
-        "mean": geometric.global_mean_pool,
-        "max": geometric.global_max_pool,
-    }[how]
+    theirs = {"sum": geometric.global_add_pool, "mean": geometric.global_mean_pool, "max": geometric.global_max_pool}[
+        how
+    ]
     mine = pool_nodes(x, of, how)
     torch.testing.assert_close(mine, theirs(x, of))
     got, true = (torch.autograd.grad(out.sin().sum(), x)[0] for out in (mine, theirs(x, of)))
@@ -101,13 +96,7 @@ def test_nothing_has_a_defined_answer(name):
 
 @pytest.mark.parametrize(
     "config, words",
-    [
-        (
-            {"hidden": 9, "layer": "gat", "heads": 2},
-            "hidden.*heads=2.*9",
-        ),
-        ({"layer": "gin"}, "layer.*gatv2.*'gin'"),
-    ],
+    [({"hidden": 9, "layer": "gat", "heads": 2}, "hidden.*heads=2.*9"), ({"layer": "gin"}, "layer.*gatv2.*'gin'")],
 )
 def test_what_does_not_fit(config, words):
     with pytest.raises(ValueError, match=words):

@@ -62,9 +62,7 @@ def test_vit_learns_the_same():
     grads = [
         torch.autograd.grad(loss, parameter)[0]
         for loss, parameter in zip(
-            losses,
-            (ours.embed.linear.weight, theirs.vit.embeddings.patch_embeddings.projection.weight),
-            strict=True,
+            losses, (ours.embed.linear.weight, theirs.vit.embeddings.patch_embeddings.projection.weight), strict=True
         )
     ]
     assert gap(grads[0], grads[1].flatten(1)) < 1e-4
@@ -144,9 +142,7 @@ def test_swin_learns_the_same():
         assert gap(found, grad.flip(0) if mine.endswith("table") else grad.flatten(1)) < 1e-4
 
 
-@pytest.mark.parametrize(
-    "height, width, side, shift", [(12, 12, 3, 1), (10, 14, 4, 2), (7, 21, 7, 3), (6, 6, 3, 1)]
-)
+@pytest.mark.parametrize("height, width, side, shift", [(12, 12, 3, 1), (10, 14, 4, 2), (7, 21, 7, 3), (6, 6, 3, 1)])
 def test_the_mask_from_places_is_that_of_regions(height, width, side, shift):
     """As the first Swin numbers them: nine regions, and only tokens of the same region see each other."""
     cut = windows(height, width, side, shift, torch.device("cpu"))

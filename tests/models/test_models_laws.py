@@ -38,12 +38,7 @@ EXTRAS = [
         "tied": True,
         "position": "concatenated",
     },
-    {
-        "zero_start": True,
-        "embedding_scale": True,
-        "position": "sinusoidal",
-        "mlp": PlainMLP(activation="leaky"),
-    },
+    {"zero_start": True, "embedding_scale": True, "position": "sinusoidal", "mlp": PlainMLP(activation="leaky")},
     {"position": "none", "bias": "none"},
 ]
 CLASSIFIERS = [
@@ -63,9 +58,7 @@ def variants():
     for make in (decoder, encoder):
         for position, bias in PARTS if make is decoder else PARTS[::4]:
             how = {"position": position, "bias": bias}
-            yield pytest.param(
-                lambda make=make, how=how: make(**how), id=f"{make.__name__} {position} {bias}"
-            )
+            yield pytest.param(lambda make=make, how=how: make(**how), id=f"{make.__name__} {position} {bias}")
         for i, how in enumerate(EXTRAS):
             yield pytest.param(lambda make=make, how=how: make(**how), id=f"{make.__name__} extras {i}")
         for name, how in (CAUSAL_ATTENTIONS if make is decoder else ATTENTIONS).items():
@@ -138,9 +131,7 @@ def test_padding_and_neighbours_do_not_matter(make, side):
     together = torch.cat(alone) if out.dim() == 3 else torch.stack(alone)
     found = out[real] if out.dim() == 3 else out
     assert gap(found, together) < 1e-10
-    grads, true = (
-        torch.autograd.grad(y.sin().sum(), model.parameters(), allow_unused=True) for y in (found, together)
-    )
+    grads, true = (torch.autograd.grad(y.sin().sum(), model.parameters(), allow_unused=True) for y in (found, together))
     for grad, other in zip(grads, true, strict=True):
         torch.testing.assert_close(grad, other)
 
@@ -215,10 +206,7 @@ def test_compiles_in_one_graph(name):
 @pytest.mark.parametrize(
     "make, how",
     [
-        (
-            decoder,
-            {"attention": WindowAttention(width=4), "bias": "alibi", "ngrams": 3, "embedding_norm": True},
-        ),
+        (decoder, {"attention": WindowAttention(width=4), "bias": "alibi", "ngrams": 3, "embedding_norm": True}),
         (
             encoder,
             {

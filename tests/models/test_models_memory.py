@@ -21,10 +21,7 @@ from tests.models.sequences import SMALL, VOCAB, B, decoder, gap, some_tokens
 
 N, SEGMENT, MEMORY = 23, 5, 8
 RELATIVE = [
-    (position, bias)
-    for position in ("none", "rotary")
-    for bias in BIASES
-    if (position, bias) != ("rotary", "relative")
+    (position, bias) for position in ("none", "rotary") for bias in BIASES if (position, bias) != ("rotary", "relative")
 ]
 ABSOLUTE = [(position, "none") for position in POSITIONS if position not in ("none", "rotary")] + [
     ("rotary", "relative")
@@ -60,9 +57,7 @@ def in_one_pass(model, tokens, memory, segment=SEGMENT):
 
 
 @pytest.mark.parametrize("position, bias", RELATIVE)
-@pytest.mark.parametrize(
-    "options", [{}, {"ngrams": 3, "kv_heads": 1}, {"attention": WindowAttention(width=7)}]
-)
+@pytest.mark.parametrize("options", [{}, {"ngrams": 3, "kv_heads": 1}, {"attention": WindowAttention(width=7)}])
 def test_pieces_are_one_pass_under_the_mask_they_have(position, bias, options):
     model, tokens = with_memory(position=position, bias=bias, **options), some_tokens(n=N)
     with torch.no_grad():
@@ -71,9 +66,7 @@ def test_pieces_are_one_pass_under_the_mask_they_have(position, bias, options):
             assert gap(pieces, in_one_pass(model, tokens, memory, segment)) < 1e-12
         # the test can fail: one token more or less in the memory is another model (a window hides the difference)
         if "attention" not in options:
-            assert (
-                gap(in_pieces(model, tokens, model.memories()), in_one_pass(model, tokens, MEMORY + 1)) > 1e-6
-            )
+            assert gap(in_pieces(model, tokens, model.memories()), in_one_pass(model, tokens, MEMORY + 1)) > 1e-6
         assert gap(in_pieces(model, tokens, model.memories(N)), model(tokens)) < 1e-12
 
 
@@ -161,9 +154,7 @@ def test_a_memory_goes_from_one_process_to_another():
         in_pieces(model, tokens[:, :10], memories)
         carried, other = memories.tensors(), model.memories()
         other.load({name: x.clone() for name, x in carried.items()})
-        assert torch.equal(
-            in_pieces(model, tokens[:, 10:], other), in_pieces(model, tokens[:, 10:], memories)
-        )
+        assert torch.equal(in_pieces(model, tokens[:, 10:], other), in_pieces(model, tokens[:, 10:], memories))
 
 
 @pytest.mark.parametrize("position, bias", ABSOLUTE)
@@ -213,9 +204,9 @@ def test_generate_sees_context_and_memory():
         far = [model(torch.tensor([Letters().encode(text)]))[0, -1] for text in (prompt, changed)]
     assert gap(far[0], far[1]) > 1e-9
     wanted = far[0].argmax()
-    assert "".join(
-        generate(model, prompt, tokenizer=Letters(), max_new=1, temperature=0.0)
-    ) == Letters().decode([wanted])
+    assert "".join(generate(model, prompt, tokenizer=Letters(), max_new=1, temperature=0.0)) == Letters().decode(
+        [wanted]
+    )
 
 
 def by_memory(length):

@@ -52,16 +52,10 @@ def test_every_option_does_something(option):
 @pytest.mark.parametrize(
     "make, words",
     [
-        (
-            lambda: replace(CONFIG, activation="rleu"),
-            "activation.*'rleu'.*'relu'",
-        ),
+        (lambda: replace(CONFIG, activation="rleu"), "activation.*'rleu'.*'relu'"),
         (lambda: made()(things(n=7)), "MLP.*6 elements.*7"),
         (lambda: made()(things()[..., :2]), r"x.*'b n d'.*d=3.*shape \(2, 6, 2\)"),
-        (
-            lambda: made()(things(), real=torch.ones(2, 5, dtype=torch.bool)),
-            "real.*'b n'.*b=2, n=6",
-        ),
+        (lambda: made()(things(), real=torch.ones(2, 5, dtype=torch.bool)), "real.*'b n'.*b=2, n=6"),
     ],
 )
 def test_words_of_errors(make, words):

@@ -192,8 +192,7 @@ def test_bert():
     embeddings = theirs.bert.embeddings
     weights = {
         "embed.weight": embeddings.word_embeddings.weight,
-        "stack.position.of.table": embeddings.position_embeddings.weight
-        + embeddings.token_type_embeddings.weight[0],
+        "stack.position.of.table": embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0],
         **norm("stack.position.norm", embeddings.LayerNorm),
     }
     for i, block in enumerate(theirs.bert.encoder.layer):
@@ -202,9 +201,7 @@ def test_bert():
             weights |= linear(f"{at}.attention.f.{ours_is}", getattr(attention.self, theirs_is))
         weights |= linear(f"{at}.attention.f.mix", attention.output.dense)
         weights |= norm(f"{at}.attention.norm", attention.output.LayerNorm)
-        weights |= linear(f"{at}.mlp.f.up", block.intermediate.dense) | linear(
-            f"{at}.mlp.f.down", block.output.dense
-        )
+        weights |= linear(f"{at}.mlp.f.up", block.intermediate.dense) | linear(f"{at}.mlp.f.down", block.output.dense)
         weights |= norm(f"{at}.mlp.norm", block.output.LayerNorm)
     fill(ours, weights)
     real = torch.arange(N) < torch.tensor([[N], [7]])

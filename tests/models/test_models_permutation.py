@@ -14,13 +14,7 @@ from regard.training.permuted_task import PermutedToken
 from tests.models.sequences import SMALL, VOCAB, B, gap, orders, ready, some_tokens
 
 N = 9
-PARTS = [
-    ("rotary", "none"),
-    ("none", "alibi"),
-    ("none", "relative"),
-    ("sinusoidal", "buckets"),
-    ("none", "none"),
-]
+PARTS = [("rotary", "none"), ("none", "alibi"), ("none", "relative"), ("sinusoidal", "buckets"), ("none", "none")]
 
 
 def permutation(dtype=torch.float64, **options):
@@ -35,9 +29,7 @@ def tokens_and_rank():
 def by_a_loop(model, tokens, places, rank):
     """Token after token in the order: its content from the contents up to it, its query from those before it.   n vocab-1"""
     stack, found = model.stack, torch.empty(len(tokens), model.config.vocab - 1, dtype=torch.float64)
-    contents: list[list] = [
-        [] for _ in range(len(stack.blocks))
-    ]  # of each block: (key, value, place), in the order
+    contents: list[list] = [[] for _ in range(len(stack.blocks))]  # of each block: (key, value, place), in the order
     for i in rank.argsort().tolist():
         where = places[i].view(1, 1)
         mask_id = torch.tensor([[model.config.vocab - 1]])
@@ -50,9 +42,7 @@ def by_a_loop(model, tokens, places, rank):
             past = {"content": contents[number], "query": contents[number][:-1]}
             moved = {}
             for stream, x in (("content", content), ("query", query)):
-                q = attention.norm_q(attention.to_q(norm(x)).unflatten(-1, (attention.heads, -1))).transpose(
-                    1, 2
-                )
+                q = attention.norm_q(attention.to_q(norm(x)).unflatten(-1, (attention.heads, -1))).transpose(1, 2)
                 q, seen = stack.position.turn(q, where), past[stream]
                 out = torch.zeros_like(q)
                 if seen:
@@ -80,9 +70,7 @@ def weigh(q, keys, values, bias, here, there):
 def test_the_streams_are_a_loop_over_tokens(position, bias):
     model = permutation(position=position, bias=bias)
     tokens, rank = tokens_and_rank()
-    places = torch.stack(
-        [torch.randperm(30, generator=torch.Generator().manual_seed(s))[:N] for s in range(B)]
-    )
+    places = torch.stack([torch.randperm(30, generator=torch.Generator().manual_seed(s))[:N] for s in range(B)])
     weights = torch.randn(B, N, VOCAB - 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     found = model(tokens, rank=rank, where=places)
     wanted = torch.stack([by_a_loop(model, *row) for row in zip(tokens, places, rank, strict=True)])
@@ -119,8 +107,7 @@ def test_without_an_order_it_is_that_of_the_places():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"position": "none", "bias": "relative", "attention": WindowAttention(width=4)}, {"kv_heads": 1}],
+    "options", [{}, {"position": "none", "bias": "relative", "attention": WindowAttention(width=4)}, {"kv_heads": 1}]
 )
 def test_laws(options):
     model = permutation(**options)
@@ -168,16 +155,13 @@ def test_the_last_of_each_order_is_predicted_and_padding_never():
 def test_evaluation_draws_the_same_orders_and_tells_the_loss_in_order():
     model, task = permutation(torch.float32), PermutedToken(share=0.5, seed=3)
     batches = [
-        Batch({"tokens": some_tokens(seed=s) % (VOCAB - 1)}, some_tokens(seed=s + 9) % (VOCAB - 1))
-        for s in range(2)
+        Batch({"tokens": some_tokens(seed=s) % (VOCAB - 1)}, some_tokens(seed=s + 9) % (VOCAB - 1)) for s in range(2)
     ]
     with torch.no_grad():
         found = [task.measure(model, iter(batches)) for _ in range(2)]
         logits = model(torch.cat([batch["tokens"] for batch in batches]))
     assert found[0] == found[1]
-    wanted = torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1), torch.cat([b.target for b in batches]).flatten()
-    )
+    wanted = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.cat([b.target for b in batches]).flatten())
     assert found[0]["loss in order"] == pytest.approx(wanted.item(), rel=1e-5)
     assert found[0]["loss"] != found[0]["loss in order"]
     assert task.measure(model, []) == {}

@@ -43,18 +43,12 @@ def test_outputs_and_gradients_are_torchs(cell, both, depth, dtype, tolerance):
     state = torch.randn(3, depth, 2 if both else 1, 6, dtype=dtype)
     first = state.flatten(1, 2).transpose(0, 1).contiguous()
     for given, start in ((None, None), ((first, first) if cell == "lstm" else first, state)):
-        own = (
-            None
-            if start is None
-            else [(s.flatten(1),) * (2 if cell == "lstm" else 1) for s in start.unbind(1)]
-        )
+        own = None if start is None else [(s.flatten(1),) * (2 if cell == "lstm" else 1) for s in start.unbind(1)]
         out, ends = ours(x, own)
         true, last = theirs(x, given)
         torch.testing.assert_close(out, true, rtol=tolerance, atol=tolerance)
         for i, h in enumerate(last if cell == "lstm" else (last,)):
-            found = (
-                torch.stack([end[i] for end in ends], 1).unflatten(2, (-1, 6)).flatten(1, 2).transpose(0, 1)
-            )
+            found = torch.stack([end[i] for end in ends], 1).unflatten(2, (-1, 6)).flatten(1, 2).transpose(0, 1)
             torch.testing.assert_close(found, h, rtol=tolerance, atol=tolerance)
         ours_grads, true_grads = grads(out, [x, *ours.parameters()]), grads(true, [x, *theirs.parameters()])
         names = dict(theirs.named_parameters())
@@ -144,11 +138,7 @@ def test_tokens_are_lined_up_by_their_places():
     line = line_up(moved(x, order), order, None)
     torch.testing.assert_close(line.take(moved(x, order)), x)
     torch.testing.assert_close(line.put_back(x), moved(x, order))
-    assert (
-        line_up(x, None, None).order
-        is line_up(x, None, torch.arange(8) < torch.tensor([[8], [3]])).order
-        is None
-    )
+    assert line_up(x, None, None).order is line_up(x, None, torch.arange(8) < torch.tensor([[8], [3]])).order is None
     real = torch.tensor([[False, True, False, True]])
     line = line_up(torch.zeros(1, 4), None, real)
     assert line.take(torch.tensor([[5, 6, 7, 8]]))[:, :2].tolist() == [[6, 8]]
@@ -159,16 +149,7 @@ def test_tokens_are_lined_up_by_their_places():
 
 MODELS = [(LSTM, LSTMConfig), (GRU, GRUConfig), (Conv, ConvConfig)]
 SMALL = {"vocab": 11, "context": 40, "dim": 12, "depth": 2}
-OTHER = {
-    "vocab": 12,
-    "dim": 16,
-    "depth": 3,
-    "dropout": 0.5,
-    "softcap": 2.0,
-    "classes": 3,
-    "pool": "max",
-    "kernel": 3,
-}
+OTHER = {"vocab": 12, "dim": 16, "depth": 3, "dropout": 0.5, "softcap": 2.0, "classes": 3, "pool": "max", "kernel": 3}
 TOKENS = torch.randint(11, (3, 9), generator=torch.Generator().manual_seed(0))
 
 

@@ -12,12 +12,7 @@ from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.cost import cost_of_pair, count_operations
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.experts import PlainMLP
-from regard.models.recurrent_seq2seq import (
-    GRUSeq2Seq,
-    GRUSeq2SeqConfig,
-    LSTMSeq2Seq,
-    LSTMSeq2SeqConfig,
-)
+from regard.models.recurrent_seq2seq import GRUSeq2Seq, GRUSeq2SeqConfig, LSTMSeq2Seq, LSTMSeq2SeqConfig
 from regard.nn.block import deepnorm_scales
 from regard.nn.moe import find_experts
 
@@ -50,16 +45,12 @@ def everything():
     for position in ("none", "sinusoidal", "learned"):
         yield ConvSeq2Seq, {"position": position}
     yield EncoderDecoder, {"heads": 2}
-    yield (
-        EncoderDecoder,
-        {"heads": 2, "position": "learned", "bias": "alibi", "placement": "deepnorm", "depth": 2},
-    )
+    yield (EncoderDecoder, {"heads": 2, "position": "learned", "bias": "alibi", "placement": "deepnorm", "depth": 2})
     yield EncoderDecoder, {"heads": 2, "position": "concatenated", "bias": "buckets", "decoder_depth": 2}
 
 
 EVERYTHING = [
-    pytest.param(cls, how, id=f"{cls.__name__} {' '.join(map(str, how.values()))}")
-    for cls, how in everything()
+    pytest.param(cls, how, id=f"{cls.__name__} {' '.join(map(str, how.values()))}") for cls, how in everything()
 ]
 
 
@@ -101,9 +92,7 @@ def test_padding_neighbours_and_gradients(cls, how):
             TARGET_REAL,
         ]
         if flip:
-            inputs = [
-                _to_the_right(x, SOURCE_REAL if i % 2 == 0 else TARGET_REAL) for i, x in enumerate(inputs)
-            ]
+            inputs = [_to_the_right(x, SOURCE_REAL if i % 2 == 0 else TARGET_REAL) for i, x in enumerate(inputs)]
         out = model(*inputs)[inputs[3]]
         torch.testing.assert_close(out, together)
         grads = torch.autograd.grad(out.sin().sum(), model.parameters(), allow_unused=True)
@@ -175,9 +164,7 @@ def test_every_option_does_something(cls):
             zeros = [n for n, p in cls(each).named_parameters() if not p.any()]
             zeros += [f"balance {layer.balance}" for _, layer in find_experts(model)]
             torch.manual_seed(1)
-            outs.append(
-                ([(n, p.shape) for n, p in model.named_parameters()], zeros, model(SOURCE % 9, TARGET))
-            )
+            outs.append(([(n, p.shape) for n, p in model.named_parameters()], zeros, model(SOURCE % 9, TARGET)))
         same = outs[0][:2] == outs[1][:2] and torch.equal(outs[0][2], outs[1][2])
         assert not same, name
 
@@ -204,10 +191,7 @@ def test_a_row_without_a_source_is_no_nan():
         (lambda: ConvSeq2SeqConfig(vocab=5, kernel=2), "kernel.*odd.*2"),
         (lambda: ConvSeq2SeqConfig(vocab=5, softcap=0.0), "softcap.*0.0"),
         (lambda: made(LSTMSeq2Seq)(SOURCE, TARGET[:2]), "target.*b=3|target.*3"),
-        (
-            lambda: made(EncoderDecoder).decode(TARGET, made(EncoderDecoder).encode(SOURCE), []),
-            "caches.*list",
-        ),
+        (lambda: made(EncoderDecoder).decode(TARGET, made(EncoderDecoder).encode(SOURCE), []), "caches.*list"),
     ],
 )
 def test_words_of_errors(wrong, words):
@@ -223,15 +207,11 @@ def test_operations_of_a_pair_are_counted():
     attention = 4 * n * m * d + 2 * n * 2 * d * d  # scores and sums, then W [c; s]
     assert count_operations(made(LSTMSeq2Seq, score="none"), **inputs) == encoder + decoder + head
     assert count_operations(made(LSTMSeq2Seq, score="dot"), **inputs) == encoder + decoder + head + attention
-    blocks = (m + n) * 2 * 12 * d * d + 2 * (
-        n * 2 + m * 2
-    ) * d * d  # queries and mix of n, keys and values of m
+    blocks = (m + n) * 2 * 12 * d * d + 2 * (n * 2 + m * 2) * d * d  # queries and mix of n, keys and values of m
     own = 4 * d * (m * m + n * n + n * m)
     assert count_operations(made(EncoderDecoder), **inputs) == blocks + own + head
     pair = cost_of_pair(made(EncoderDecoder), m, n)
-    assert pair["forward_flops"] == blocks + own + head and pair["training_flops"] == 3 * (
-        blocks + own + head
-    )
+    assert pair["forward_flops"] == blocks + own + head and pair["training_flops"] == 3 * (blocks + own + head)
     assert pair["bytes"] == 8 * pair["parameters"]
 
 
@@ -263,8 +243,7 @@ def test_outputs_and_gradients_are_those_of_torchs_transformer(pre, dtype, toler
     torch.testing.assert_close(out, true, rtol=tolerance, atol=tolerance)
     for of_theirs, of_ours in names_of(theirs, ours):
         one, two = (
-            torch.autograd.grad(y.sin().sum(), p, retain_graph=True)[0]
-            for y, p in ((out, of_ours), (true, of_theirs))
+            torch.autograd.grad(y.sin().sum(), p, retain_graph=True)[0] for y, p in ((out, of_ours), (true, of_theirs))
         )
         if one.shape != two.shape:
             two = two[: one.shape[0]]
@@ -299,10 +278,7 @@ def copy_layer(layer, block):
         attentions.append((layer.multihead_attn, block.cross))
     for (theirs, ours), norm in zip(attentions, norms, strict=False):
         for name, weight, bias in zip(
-            ("to_q", "to_k", "to_v"),
-            theirs.in_proj_weight.chunk(3),
-            theirs.in_proj_bias.chunk(3),
-            strict=True,
+            ("to_q", "to_k", "to_v"), theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3), strict=True
         ):
             getattr(ours.f, name).weight.copy_(weight)
             getattr(ours.f, name).bias.copy_(bias)

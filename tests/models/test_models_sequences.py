@@ -10,13 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.attention import kernels
 from regard.attention.rope_scaling import KINDS
 from regard.config import from_json, options_of, override, to_json, union_members
-from regard.models.attentions import (
-    WEIGHTS,
-    LinformerAttention,
-    LSHAttention,
-    PerformerAttention,
-    WindowAttention,
-)
+from regard.models.attentions import WEIGHTS, LinformerAttention, LSHAttention, PerformerAttention, WindowAttention
 from regard.models.cost import cost
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import HEADS, POOLS, Encoder, EncoderConfig
@@ -144,9 +138,7 @@ def test_each_name_has_its_object():
         "rope.scaling": KINDS,
     }
     hints = options_of(EncoderConfig)
-    found = {
-        name: {choice for each in union_members(hints[name]) for choice in get_args(each)} for name in tables
-    }
+    found = {name: {choice for each in union_members(hints[name]) for choice in get_args(each)} for name in tables}
     assert found == {name: set(table) for name, table in tables.items()}
 
 
@@ -175,23 +167,11 @@ def test_a_config_comes_back_from_json(config):
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        (
-            {"dim": 18, "heads": 4},
-            "dim.*heads=4.*18.*20",
-        ),
+        ({"dim": 18, "heads": 4}, "dim.*heads=4.*18.*20"),
         ({"heads": 4, "kv_heads": 3}, "kv_heads.*heads=4.*3"),
-        (
-            {"dim": 12, "heads": 4},
-            "position 'rotary'.*dim=12.*heads=4: channels.*even",
-        ),
-        (
-            {"dim": 15, "heads": 3, "position": "sinusoidal"},
-            "position 'sinusoidal'.*dim=15.*dim.*even",
-        ),
-        (
-            {"position": "rotery"},
-            "position.*'rotery'.*'rotary'",
-        ),
+        ({"dim": 12, "heads": 4}, "position 'rotary'.*dim=12.*heads=4: channels.*even"),
+        ({"dim": 15, "heads": 3, "position": "sinusoidal"}, "position 'sinusoidal'.*dim=15.*dim.*even"),
+        ({"position": "rotery"}, "position.*'rotery'.*'rotary'"),
         ({"mlp": ExpertsMLP(), "offsets": "all"}, "offsets.*all.*biases"),
     ],
 )
@@ -254,9 +234,7 @@ def test_shapes():
 def test_the_state_holds_each_parameter_once_and_comes_back():
     model = decoder(tied=True, ngrams=3, embedding_norm=True, bias="relative", position="concatenated")
     state = model.state_dict()
-    assert (
-        len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(list(model.parameters()))
-    )
+    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(list(model.parameters()))
     other = Decoder(model.config).double().eval()
     other.load_state_dict(state)
     torch.testing.assert_close(other(some_tokens()), model(some_tokens()))
@@ -360,10 +338,7 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
         (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": PlainMLP(activation="swiglu")}),
         (decoder, {"position": "concatenated", "tied": True, "offset": True}),
         (decoder, {"bias": "relative", "ngrams": 3}),
-        (
-            decoder,
-            {"mlp": ExpertsMLP(count=5, hidden=10)},
-        ),  # (a width that torch's counter can follow)
+        (decoder, {"mlp": ExpertsMLP(count=5, hidden=10)}),  # (a width that torch's counter can follow)
         (decoder, {"mlp": ExpertsMLP(chosen=1, activation="swiglu", hidden=10)}),
         (encoder, {"position": "learned"}),
         (encoder, {"classes": 7, "pool": "attention"}),
@@ -383,9 +358,7 @@ def test_the_cost_agrees_with_torch(make, how):
         out.sum().backward()
     count = forward.get_total_flops() / tokens.numel()
     assert found["forward_flops"] == pytest.approx(count, rel=0.02)
-    assert found["training_flops"] == pytest.approx(
-        count + backward.get_total_flops() / tokens.numel(), rel=0.02
-    )
+    assert found["training_flops"] == pytest.approx(count + backward.get_total_flops() / tokens.numel(), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -418,12 +391,7 @@ def test_a_window_costs_what_it_is_wide():
 
 def test_training_reaches_every_parameter():
     model = decoder(
-        ngrams=3,
-        embedding_norm=True,
-        bias="relative",
-        position="learned",
-        offset=True,
-        mlp=PlainMLP(activation="gelu"),
+        ngrams=3, embedding_norm=True, bias="relative", position="learned", offset=True, mlp=PlainMLP(activation="gelu")
     ).train()
     out = model(some_tokens())
     torch.nn.functional.cross_entropy(out.flatten(0, 1), some_tokens(seed=2).flatten()).backward()

@@ -86,13 +86,9 @@ class AddsEpsilon(TransformerSeries):
         return super()._tokens(given, values, mean, deviation + 0.1)
 
 
-@pytest.mark.parametrize(
-    "cls, law", [(SeesAhead, "causality"), (AddsEpsilon, "scaling"), (SeesAhead, "neighbours")]
-)
+@pytest.mark.parametrize("cls, law", [(SeesAhead, "causality"), (AddsEpsilon, "scaling"), (SeesAhead, "neighbours")])
 def test_planted_bugs_are_seen(cls, law):
-    config = TransformerSeriesConfig(
-        channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16
-    )
+    config = TransformerSeriesConfig(channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16)
     model = build_seeded(cls, config)
     found = check(model, model.sample_inputs(), laws=[law], trials=3)[law]
     assert found.measured == ("holds" if law == "neighbours" else "broken")

@@ -28,16 +28,10 @@ VARIANTS = {
         f"deepsets together {pool} ": (DeepSets, DeepSetsConfig(layers="together", pool=pool, **SIZES))
         for pool in ("composite", "gated", "softmax")
     },
-    **{
-        f"pointnet {'each' * each}": (PointNet, PointNetConfig(each=each, turned=8, **SIZES))
-        for each in (False, True)
-    },
+    **{f"pointnet {'each' * each}": (PointNet, PointNetConfig(each=each, turned=8, **SIZES)) for each in (False, True)},
     "settransformer": (SetTransformer, SetTransformerConfig(**SIZES)),
     "settransformer induced": (SetTransformer, SetTransformerConfig(points=3, seeds=2, after=1, **SIZES)),
-    "settransformer each": (
-        SetTransformer,
-        SetTransformerConfig(each=True, norm="rmsnorm", mlp="swiglu", **SIZES),
-    ),
+    "settransformer each": (SetTransformer, SetTransformerConfig(each=True, norm="rmsnorm", mlp="swiglu", **SIZES)),
 }
 
 
@@ -121,10 +115,7 @@ def test_each_attention_block_is_that_of_torch():
 def test_things_that_are_asked_one_by_one_hear_of_the_others_unless_told_otherwise():
     x, other = things(1), things(1)
     other[:, 1:] += 1.0
-    said = {
-        layers: DeepSets(DeepSetsConfig(each=True, layers=layers, **SIZES)).double()
-        for layers in (None, "alone")
-    }
+    said = {layers: DeepSets(DeepSetsConfig(each=True, layers=layers, **SIZES)).double() for layers in (None, "alone")}
     assert (said[None](x)[0, 0] - said[None](other)[0, 0]).abs().max() > 1e-3
     assert torch.equal(said["alone"](x)[0, 0], said["alone"](other)[0, 0])
     assert not any(isinstance(layer, SetLinear) for layer in DeepSets(DeepSetsConfig(**SIZES)).layers)
@@ -161,9 +152,7 @@ def test_a_linear_layer_of_sets_is_the_null_space_of_the_lectures():
     layer = SetLinear(2, 3, pool="sum").double()
     x = things()[..., :2]
     matrix = torch.einsum("oi, nm -> onim", layer.own.weight, torch.eye(7, dtype=torch.float64))
-    matrix = matrix + torch.einsum(
-        "oi, nm -> onim", layer.others.weight, torch.ones(7, 7, dtype=torch.float64)
-    )
+    matrix = matrix + torch.einsum("oi, nm -> onim", layer.others.weight, torch.ones(7, 7, dtype=torch.float64))
     torch.testing.assert_close(layer(x), torch.einsum("onim, bmi -> bno", matrix, x) + layer.own.bias)
 
 
@@ -185,27 +174,12 @@ def test_what_the_seeds_look_at_is_recorded():
 @pytest.mark.parametrize(
     "make, words",
     [
-        (
-            lambda: SetTransformerConfig(heads=3, **SIZES),
-            "hidden.*heads=3.*16",
-        ),
-        (
-            lambda: DeepSetsConfig(pool="median", **SIZES),
-            "pool.*'median'",
-        ),
-        (
-            lambda: DeepSetsConfig(layers="apart", **SIZES),
-            "layers.*'apart'",
-        ),
-        (
-            lambda: DeepSetsConfig(usual=0, **SIZES),
-            "usual.*0",
-        ),
+        (lambda: SetTransformerConfig(heads=3, **SIZES), "hidden.*heads=3.*16"),
+        (lambda: DeepSetsConfig(pool="median", **SIZES), "pool.*'median'"),
+        (lambda: DeepSetsConfig(layers="apart", **SIZES), "layers.*'apart'"),
+        (lambda: DeepSetsConfig(usual=0, **SIZES), "usual.*0"),
         (lambda: DeepSetsConfig(pool=None, **SIZES), "pool.*sum.*None"),
-        (
-            lambda: SetLinear(2, 2, pool="x"),
-            "pool.*softmax.*'x'",
-        ),
+        (lambda: SetLinear(2, 2, pool="x"), "pool.*softmax.*'x'"),
         (lambda: ISAB(8, 2, 0), "points must be at least 1"),
         (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 elements, got 99"),
         (lambda: made("settransformer")(torch.zeros(1, 4, 2, dtype=torch.float64)), "d"),

@@ -73,12 +73,7 @@ def test_what_is_declared_is_measured(kind, changes, keeps):
 def test_a_position_breaks_the_order_of_patches_and_is_named(position):
     model, x = made(ViT, position=position)
     finding = check(model, x, laws=["permutation"])["permutation"]
-    assert (finding.declared, finding.measured, finding.layer, finding.exact) == (
-        "broken",
-        "broken",
-        "position",
-        True,
-    )
+    assert (finding.declared, finding.measured, finding.layer, finding.exact) == ("broken", "broken", "position", True)
 
 
 @pytest.mark.parametrize("pool", ["class", "mean"])
@@ -103,8 +98,7 @@ FIRST = {  # what comes first and does not know a shift, a quarter turn, a mirro
 def test_what_breaks_is_located_in_every_kind(kind):
     changes, *layers = FIRST[kind]
     report = check(
-        *made(kind, **changes),
-        laws=["shift", "rotation", "reflection", *(["permutation"] if layers[3] else [])],
+        *made(kind, **changes), laws=["shift", "rotation", "reflection", *(["permutation"] if layers[3] else [])]
     )
     found = [(each.measured, each.layer, each.exact) for each in report]
     assert found == [("broken", layer, True) for layer in layers if layer]
@@ -119,9 +113,7 @@ def test_what_breaks_is_located_in_every_kind(kind):
 def test_a_law_is_said_with_the_steps_it_was_tried_by(kind, changes, title):
     report = check(*made(kind, **changes), laws=["shift", "rotation"], trials=2)
     assert [row[0] for row in report.rows()] == [title, "rotation by quarter turns"]
-    assert str(report).splitlines()[1].startswith(f"{title}  ") and report["shift"].sentence().startswith(
-        f"{title}: "
-    )
+    assert str(report).splitlines()[1].startswith(f"{title}  ") and report["shift"].sentence().startswith(f"{title}: ")
     shift, turn = report.to_json()["laws"]
     assert (shift["law"], shift["by"], turn["by"]) == (
         "shift",
@@ -137,9 +129,7 @@ def test_zeros_beyond_the_border_break_shifts_and_the_layer_is_named():
     assert finding.layer in ("stem", "blocks.0", "blocks.0.conv1", "blocks.0.conv2")
 
 
-@pytest.mark.parametrize(
-    "kind, norms", [(ResNet, "blocks.0.norm1"), (DenseNet, "layers.0.norm"), (GroupCNN, "norms.")]
-)
+@pytest.mark.parametrize("kind, norms", [(ResNet, "blocks.0.norm1"), (DenseNet, "layers.0.norm"), (GroupCNN, "norms.")])
 @pytest.mark.parametrize("many", [False, True])
 def test_batch_norm_mixes_rows_in_training_only_and_one_is_named(kind, norms, many):
     """Few norms are put right one by one; of many it is shown that all of them together explain it."""
@@ -166,11 +156,7 @@ class Mixing(torch.nn.Module):
 def test_norms_are_not_blamed_for_what_others_do():
     torch.manual_seed(0)
     finding = check(Mixing(), torch.randn(3, 1, 6, 6), laws=["neighbours"])["neighbours in training"]
-    assert (
-        finding.measured == "broken"
-        and finding.exact is False
-        and "no module alone explains it" in finding.reason
-    )
+    assert finding.measured == "broken" and finding.exact is False and "no module alone explains it" in finding.reason
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SMALL if kind is not LeNet])
@@ -235,9 +221,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind, option", [(kind, f.name) for kind, config in SMALL.items() for f in fields(config)]
-)
+@pytest.mark.parametrize("kind, option", [(kind, f.name) for kind, config in SMALL.items() for f in fields(config)])
 def test_every_option_does_something(kind, option):
     config = SMALL[kind]
     if option == "base":
@@ -340,9 +324,7 @@ def test_a_model_learns_digits():
         LeNet: LeNetConfig(classes=4, size=8, widths=(4, 8), hidden=16),
         ResNet9: ResNet9Config(classes=4, size=8, stem=4, widths=(8,), residual=(1,)),
         ViT: ViTConfig(classes=4, colours=1, size=8, patch=4, dim=16, depth=1, heads=2),
-        Swin: SwinConfig(
-            classes=4, colours=1, size=8, patch=2, dim=16, depths=(2, 1), heads=(2, 2), window=2, ratio=2
-        ),
+        Swin: SwinConfig(classes=4, colours=1, size=8, patch=2, dim=16, depths=(2, 1), heads=(2, 2), window=2, ratio=2),
     }
     for kind, config in configs.items():
         model = build_seeded(kind, config).train()

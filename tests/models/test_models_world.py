@@ -79,9 +79,7 @@ def test_a_window_reaches_as_far_as_its_layers_and_no_further():
     assert changed.nonzero().max() == 4  # 2 layers of 2 steps back
 
 
-@pytest.mark.parametrize(
-    "option, value", [("dim", 32), ("depth", 1), ("ensemble", 2), ("hidden", 4), ("frames", 2)]
-)
+@pytest.mark.parametrize("option, value", [("dim", 32), ("depth", 1), ("ensemble", 2), ("hidden", 4), ("frames", 2)])
 def test_every_option_changes_the_parameters(option, value):
     plain = TransformerWorld.tiny()[0].config
     sizes = {

@@ -39,9 +39,7 @@ def test_the_mean_of_log_weights_without_a_likelihood_is_minus_the_kl(posterior)
     noise = torch.randn(200_000, 5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     z = draw_codes(mean, log_variance, noise)
     weights = log_weights(torch.zeros(len(z), 5), z, mean, log_variance)
-    torch.testing.assert_close(
-        weights.mean(0), -kl_to_prior(mean, log_variance).sum(-1), rtol=0.02, atol=0.02
-    )
+    torch.testing.assert_close(weights.mean(0), -kl_to_prior(mean, log_variance).sum(-1), rtol=0.02, atol=0.02)
     half = log_weights(torch.zeros(len(z), 5), z, mean, log_variance, beta=0.5)
     torch.testing.assert_close(half, 0.5 * weights)
 

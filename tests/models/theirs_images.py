@@ -48,9 +48,7 @@ def vit_weights(theirs: Any) -> dict[str, Tensor]:
             layer, part, rest = re.fullmatch(r"layers\.(\d+)\.(\w+)\.(.+)", name).groups()
             block = f"stack.blocks.{layer}."
             if part.startswith("layernorm"):
-                ours[block + ("attention" if part.endswith("before") else "mlp") + ".norm." + NORM[rest]] = (
-                    tensor
-                )
+                ours[block + ("attention" if part.endswith("before") else "mlp") + ".norm." + NORM[rest]] = tensor
             else:
                 linear, which = rest.split(".")
                 ours[f"{block}{part}.f.{BLOCK[linear]}.{which}"] = tensor
@@ -76,9 +74,7 @@ def swin_weights(theirs: Any) -> dict[str, Tensor]:
             ours[f"merges.{stage}." + (f"norm.{NORM[which]}" if part == "norm" else "linear.weight")] = tensor
         else:
             stage, block, rest = re.fullmatch(r"encoder\.layers\.(\d+)\.blocks\.(\d+)\.(.+)", name).groups()
-            ours[f"stages.{stage}.{block}.{in_block(rest)}"] = (
-                tensor.flip(0) if rest.endswith("_table") else tensor
-            )
+            ours[f"stages.{stage}.{block}.{in_block(rest)}"] = tensor.flip(0) if rest.endswith("_table") else tensor
     return ours
 
 

@@ -36,9 +36,7 @@ def test_self_and_cross_attention_are_torchs():
     hidden = torch.ones(N, N, dtype=torch.bool).triu(1)
     torch.testing.assert_close(ours(x, mask=Causal()), theirs(x, x, x, attn_mask=hidden)[0])
     real = torch.arange(M) < torch.tensor([M, 4])[:, None]
-    torch.testing.assert_close(
-        ours(x, memory, real=real), theirs(x, memory, memory, key_padding_mask=~real)[0]
-    )
+    torch.testing.assert_close(ours(x, memory, real=real), theirs(x, memory, memory, key_padding_mask=~real)[0])
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
@@ -98,10 +96,7 @@ def options():
         yield placement, {"placement": placement}
     yield "rms and swiglu", {"norm": "rmsnorm", "mlp": "swiglu", "qk_norm": True, "kv_heads": 2}
     yield "rotary and alibi", {"position": Rotary(DIM // HEADS), "bias": ALiBi(HEADS)}
-    yield (
-        "rotary and relative",
-        {"position": Rotary(DIM // HEADS), "bias": lambda: Relative(DIM // HEADS, reach=4)},
-    )
+    yield ("rotary and relative", {"position": Rotary(DIM // HEADS), "bias": lambda: Relative(DIM // HEADS, reach=4)})
     yield "learned and buckets", {"position": Learned(40, DIM), "bias": Buckets(HEADS)}
     yield (
         "sinusoidal, relative in each",
@@ -162,9 +157,7 @@ def test_tokens_without_a_place_are_seen_by_all():
     """A class token in front: moving all others moves the output, and the class token's stays."""
     model = stack({})
     x = tokens()
-    where = torch.cat(
-        (torch.tensor([torch.nan], dtype=torch.float64), torch.arange(N - 1, dtype=torch.float64))
-    )
+    where = torch.cat((torch.tensor([torch.nan], dtype=torch.float64), torch.arange(N - 1, dtype=torch.float64)))
     out = model(x, mask=Window(2), where=where)
     order = torch.cat((torch.zeros(1, dtype=torch.long), 1 + torch.randperm(N - 1)))
     torch.testing.assert_close(model(x[:, order], mask=Window(2), where=where[order]), out[:, order])
@@ -189,9 +182,7 @@ def test_each_block_has_its_own_bias_or_all_share_one():
     shared = stack({"bias": Buckets(HEADS)}, depth=3)
     own = stack({"bias": lambda: Buckets(HEADS)}, depth=3)
     tables = [name for name in own.state_dict() if "table" in name]
-    assert [name for name in shared.state_dict() if "table" in name] == [
-        "bias.table"
-    ]  # once, not once a block
+    assert [name for name in shared.state_dict() if "table" in name] == ["bias.table"]  # once, not once a block
     assert tables == ["bias.0.table", "bias.1.table", "bias.2.table"]
 
 
@@ -204,9 +195,7 @@ def test_state_is_the_same_in_training_and_not():
 def test_deepnets_scales():
     """Wang et al. 2022, table 2: encoder-only and decoder-only, then an encoder-decoder of 18 and 6 blocks."""
     assert deepnorm_scales(200) == pytest.approx((400**0.25, 1600**-0.25))
-    assert deepnorm_scales(18, 6) == pytest.approx(
-        (0.81 * (18**4 * 6) ** 0.0625, 0.87 * (18**4 * 6) ** -0.0625)
-    )
+    assert deepnorm_scales(18, 6) == pytest.approx((0.81 * (18**4 * 6) ** 0.0625, 0.87 * (18**4 * 6) ** -0.0625))
     assert deepnorm_scales(6, 18, decoder=True) == pytest.approx((18**0.25, 72**-0.25))
 
 
@@ -214,9 +203,7 @@ def test_deepnorm_starts_with_its_scales():
     depth = 8
     model = Stack(depth, 64, 4, placement="deepnorm")
     _, beta = deepnorm_scales(depth)
-    stds = {
-        name.split(".")[-2]: p.std().item() for name, p in model.blocks[3].named_parameters() if p.dim() == 2
-    }
+    stds = {name.split(".")[-2]: p.std().item() for name, p in model.blocks[3].named_parameters() if p.dim() == 2}
     xavier = (2 / 128) ** 0.5
     assert stds["to_q"] == pytest.approx(xavier, rel=0.1) and stds["to_k"] == pytest.approx(xavier, rel=0.1)
     assert stds["to_v"] == pytest.approx(beta * xavier, rel=0.1) and stds["mix"] == pytest.approx(
@@ -244,11 +231,7 @@ COMPILED = {  # every part once: compiling takes as long as all other tests of a
         "kv_heads": 2,
     },
     "learned, buckets": {"position": Learned(40, DIM), "bias": Buckets(HEADS), "placement": "deepnorm"},
-    "sinusoidal, relative": {
-        "position": Sinusoidal(DIM),
-        "bias": lambda: Relative(8, reach=4),
-        "placement": "post",
-    },
+    "sinusoidal, relative": {"position": Sinusoidal(DIM), "bias": lambda: Relative(8, reach=4), "placement": "post"},
 }
 
 

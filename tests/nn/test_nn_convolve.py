@@ -27,9 +27,7 @@ def torchs(x, weight, padding):
     convolve = {1: F.conv1d, 2: F.conv2d}[weight.dim() - 2]
     edges = [k // 2 for k in weight.shape[2:]]
     if padding == "circular":
-        return convolve(
-            F.pad(x, [edge for edge in reversed(edges) for _ in range(2)], mode="circular"), weight
-        )
+        return convolve(F.pad(x, [edge for edge in reversed(edges) for _ in range(2)], mode="circular"), weight)
     return convolve(x, weight, padding=edges if padding == "zeros" else 0)
 
 
@@ -49,9 +47,7 @@ def test_one_axis_is_scipys_circulant_of_the_filter_backwards(n, k):
     column = torch.zeros(n, dtype=torch.float64)
     for i, number in enumerate(w.flip(0)):  # backwards, with its middle at place 0
         column[(i - k // 2) % n] += number
-    torch.testing.assert_close(
-        filter_matrix(w[None, None], (n,)), torch.from_numpy(circulant(column.numpy()))
-    )
+    torch.testing.assert_close(filter_matrix(w[None, None], (n,)), torch.from_numpy(circulant(column.numpy())))
 
 
 def test_valid_convolution_has_as_many_places_as_the_filter_fits():
@@ -100,9 +96,7 @@ def test_a_convolution_keeps_what_it_says(how, keeps):
     conv, x = Convolution(2, 3, **how), torch.randn(2, 2, 12, 12)
     assert conv.keeps == keeps
     report = check(conv, x, symmetry=keeps, laws=["shift"])
-    assert report.ok and report["shift"].measured == ("broken" if keeps == Trivial() else "holds"), str(
-        report
-    )
+    assert report.ok and report["shift"].measured == ("broken" if keeps == Trivial() else "holds"), str(report)
     if keeps == Trivial():
         assert report["shift"].layer == ""
     else:

@@ -17,9 +17,7 @@ from regard.training.recompute import recomputing
 SIZES = {"classes": 3, "colours": 2, "size": 12, "drop_path": 0.6}
 MODELS = {
     "class": lambda: ViT(ViTConfig(patch=4, dim=16, depth=3, heads=2, **SIZES)),
-    "mean": lambda: ViT(
-        ViTConfig(patch=4, dim=16, depth=3, heads=2, pool="mean", position="rotary", **SIZES)
-    ),
+    "mean": lambda: ViT(ViTConfig(patch=4, dim=16, depth=3, heads=2, pool="mean", position="rotary", **SIZES)),
     "Swin": lambda: Swin(SwinConfig(patch=2, dim=8, depths=(2, 1), heads=(2, 2), window=2, **SIZES)),
     "odd": lambda: Swin(
         SwinConfig(patch=2, dim=8, depths=(2, 1), heads=(2, 2), window=5, **SIZES)
@@ -58,9 +56,7 @@ def test_values_and_gradients_are_those_of_the_definition(seed, b, own, apart):
     torch.testing.assert_close(with_branch(x, f, share, apart=apart), x + z * f(x) / (1 - share))
     weights = torch.randn_like(true)
     wanted = (x, *f.parameters(), *(() if own else (beside,)))
-    ours, theirs = (
-        torch.autograd.grad((each * weights).sum(), wanted, retain_graph=True) for each in (found, true)
-    )
+    ours, theirs = (torch.autograd.grad((each * weights).sum(), wanted, retain_graph=True) for each in (found, true))
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b)
 
@@ -79,11 +75,7 @@ def drawn_at(seed):
 @pytest.mark.parametrize("b, many", [(1, 1), (6, 1), (6, 2), (6, 5), (6, 6)])
 def test_gradients_of_gradients(b, many):
     for first in range(b):
-        runs = (
-            (slice(first, first + many),)
-            if first + many <= b
-            else (slice(0, first + many - b), slice(first, b))
-        )
+        runs = (slice(first, first + many),) if first + many <= b else (slice(0, first + many - b), slice(first, b))
         x, y = (torch.randn(n, 2, dtype=torch.float64, requires_grad=True) for n in (b, many))
         assert torch.autograd.gradcheck(lambda x, runs=runs: Part.apply(x, runs, 1.5, x.dtype), (x,))
         assert torch.autograd.gradgradcheck(
@@ -129,9 +121,7 @@ def test_without_it_nothing_is_drawn(how):
 def test_shares_grow_with_depth():
     assert depth_schedule(0.3, 4) == pytest.approx([0, 0.1, 0.2, 0.3])
     assert depth_schedule(0.3, 1) == [0.3]
-    assert [each.drop_path for stage in MODELS["Swin"]().stages for each in stage] == pytest.approx(
-        [0, 0.3, 0.6]
-    )
+    assert [each.drop_path for stage in MODELS["Swin"]().stages for each in stage] == pytest.approx([0, 0.3, 0.6])
     assert [each.mlp.drop_path for each in MODELS["class"]().stack.blocks] == pytest.approx([0, 0.3, 0.6])
 
 

@@ -23,11 +23,7 @@ def test_first_and_second_gradients(x):
 
 def test_they_are_used_for_training_on_the_cpu_and_nowhere_else(x):
     norm = RMSNorm(8).double()
-    assert (
-        norm(x).grad_fn.next_functions
-        and "Fast" in norm(x).grad_fn.name()
-        and "Relu2" in relu2(x).grad_fn.name()
-    )
+    assert norm(x).grad_fn.next_functions and "Fast" in norm(x).grad_fn.name() and "Relu2" in relu2(x).grad_fn.name()
     with torch.no_grad():
         assert norm(x).grad_fn is None is relu2(x).grad_fn
     half = norm.bfloat16()(x.bfloat16())
@@ -52,9 +48,7 @@ def test_a_gradient_for_each_row_at_once(x):
         return torch.func.functional_call(norm, parameters, (row,)).sin().sum() + relu2(row).sum()
 
     rows = x.detach()
-    each, onto_rows = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1)), in_dims=(None, 0))(
-        parameters, rows
-    )
+    each, onto_rows = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1)), in_dims=(None, 0))(parameters, rows)
     for i, row in enumerate(rows):
         row = row.clone().requires_grad_()
         true = torch.autograd.grad(loss(parameters, row), (norm.scale, row))

@@ -39,10 +39,7 @@ def same(mine, theirs, x):
 @pytest.mark.parametrize("out", [3, 9])
 def test_graph_conv(kind, gather, out):
     x, graph = features(), Graph(edges(kind), N)
-    mine, theirs = (
-        GraphConv(D, out, gather=gather),
-        pyg.GraphConv(D, out, aggr={"sum": "add"}.get(gather, gather)),
-    )
+    mine, theirs = (GraphConv(D, out, gather=gather), pyg.GraphConv(D, out, aggr={"sum": "add"}.get(gather, gather)))
     theirs.lin_rel.weight, theirs.lin_root.weight, theirs.lin_rel.bias = (
         mine.others.weight,
         mine.own.weight,
@@ -55,11 +52,7 @@ def test_graph_conv(kind, gather, out):
 def test_sage_is_graph_conv_with_the_mean(kind):
     x, graph = features(), Graph(edges(kind), N)
     mine, theirs = GraphConv(D, OUT, gather="mean"), pyg.SAGEConv(D, OUT)
-    theirs.lin_l.weight, theirs.lin_r.weight, theirs.lin_l.bias = (
-        mine.others.weight,
-        mine.own.weight,
-        mine.own.bias,
-    )
+    theirs.lin_l.weight, theirs.lin_r.weight, theirs.lin_l.bias = (mine.others.weight, mine.own.weight, mine.own.bias)
     same(mine(x, graph), theirs(x, graph.edges), x)
 
 

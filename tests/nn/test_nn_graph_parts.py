@@ -31,9 +31,7 @@ def test_sparse_features_give_what_dense_ones_give(layer, gather):
     if gather == "max" and layer != "conv":
         return
     torch.manual_seed(0)
-    model = GraphNet(
-        GraphNetConfig(features=12, outputs=3, hidden=16, layer=layer, gather=gather, heads=2)
-    ).double()
+    model = GraphNet(GraphNetConfig(features=12, outputs=3, hidden=16, layer=layer, gather=gather, heads=2)).double()
     x = mostly_zero()
     results = []
     for given in (x, x.to_sparse_coo()):
@@ -47,9 +45,7 @@ def test_sparse_features_give_what_dense_ones_give(layer, gather):
 def test_half_precision_stays_near(layer):
     """The whole model in bfloat16, and autocast around it."""
     torch.manual_seed(0)
-    model = GraphNet(
-        GraphNetConfig(features=12, outputs=3, hidden=16, layer=layer, heads=2, spread=1, level="graph")
-    )
+    model = GraphNet(GraphNetConfig(features=12, outputs=3, hidden=16, layer=layer, heads=2, spread=1, level="graph"))
     x = mostly_zero().float()
     true = model(x, EDGES)
     with torch.autocast("cpu", torch.bfloat16):
@@ -62,11 +58,7 @@ def test_sparse_is_a_matrix():
     held = Sparse.of(x)
     torch.testing.assert_close(held.dense(), x)
     torch.testing.assert_close(held @ weight, x @ weight)
-    assert (
-        held.shape == x.shape
-        and len(held) == 9
-        and held.share == pytest.approx((x != 0).double().mean().item())
-    )
+    assert held.shape == x.shape and len(held) == 9 and held.share == pytest.approx((x != 0).double().mean().item())
     torch.manual_seed(0)
     kept = sparse_dropout(held, 0.5, True).dense()
     assert set((kept / x)[x != 0].round(decimals=6).tolist()) == {0.0, 2.0}
@@ -120,9 +112,7 @@ def test_pairs_know_their_order_only_if_asked_to():
 
 def inputs(n, heads=2, b=2):
     draw = torch.Generator().manual_seed(n)
-    return [
-        torch.randn(b, heads, n, 4, generator=draw, dtype=torch.float64, requires_grad=True) for _ in range(3)
-    ]
+    return [torch.randn(b, heads, n, 4, generator=draw, dtype=torch.float64, requires_grad=True) for _ in range(3)]
 
 
 def test_distance_is_straight_between_its_knots():

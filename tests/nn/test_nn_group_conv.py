@@ -66,9 +66,7 @@ def test_equivariant_to_1e5_in_float32(group, lifted, padding, kernel):
 def test_p4_is_not_mirrored_and_p1_is_not_turned():
     act = Together((OnPoses(2, 4), OnGrid()))
     layer = GroupConvolution(1, 2, group="p4", lifted=False)
-    turned = check(
-        with_poses(layer, 4, False), image(1), laws=[Symmetry(Rotations(), OnGrid(), act, "rotation")]
-    )
+    turned = check(with_poses(layer, 4, False), image(1), laws=[Symmetry(Rotations(), OnGrid(), act, "rotation")])
     assert turned.ok
     plain = GroupConvolution(1, 2, group="p1", lifted=False)
     assert not check(plain, image(1), laws=[Symmetry(Rotations(), OnGrid(), OnGrid(), "rotation")]).ok
@@ -83,9 +81,7 @@ def test_each_pose_is_the_filter_turned(group):
     """Torch's convolution with every filter turned by hand is the same."""
     layer, x = GroupConvolution(2, 3, group=group, lifted=False, padding="zeros"), image(2)
     filters = layer.weight.view(3, 2, 3, 3)
-    true = torch.stack(
-        [F.conv2d(x, OnGrid().act(element, filters), padding=1) for element in elements(group)], 2
-    )
+    true = torch.stack([F.conv2d(x, OnGrid().act(element, filters), padding=1) for element in elements(group)], 2)
     torch.testing.assert_close(layer(x).unflatten(1, (3, -1)), true)
     assert layer.keeps == TURNS[group] and len(elements(group)) == POSES[group]
 

@@ -104,10 +104,7 @@ def test_gelu_comes_with_the_map_unless_somebody_listens():
 def test_weights_that_stay_give_the_same_bits(dtype, rows):
     torch.manual_seed(0)
     mlp, draw = MLP(24, 40).to(dtype), torch.Generator().manual_seed(1)
-    x, other = (
-        torch.randn(2, rows, 24, generator=draw).to(dtype),
-        torch.randn(5, 24, generator=draw).to(dtype),
-    )
+    x, other = (torch.randn(2, rows, 24, generator=draw).to(dtype), torch.randn(5, 24, generator=draw).to(dtype))
     with torch.no_grad():
         true, else_true = mlp(x), mlp(other)
         with prepacked(mlp):

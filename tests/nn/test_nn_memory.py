@@ -256,11 +256,7 @@ def test_neighbours_in_the_batch_do_not_matter(kind, x):
 
 
 @settings(max_examples=12)
-@given(
-    n=st.sampled_from([1, 2, 3, 7, 8, 9, 33]),
-    seed=st.integers(0, 1000),
-    share=st.sampled_from([0.3, 0.9, 1.0]),
-)
+@given(n=st.sampled_from([1, 2, 3, 7, 8, 9, 33]), seed=st.integers(0, 1000), share=st.sampled_from([0.3, 0.9, 1.0]))
 def test_step_by_step_is_all_at_once(n, seed, share):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(2, n, INPUTS, dtype=torch.float64, generator=generator)
@@ -402,9 +398,9 @@ def test_a_learned_gamma_begins_where_it_was_told_and_stays_inside():
 
 
 def test_the_table_names_all():
-    assert {
-        name: memory(2, 3)(torch.zeros(1, 4, 2)).shape for name, memory in MEMORIES.items()
-    } == dict.fromkeys(["composite", "fading", "forgetting", "gated", "softmax"], (1, 3))
+    assert {name: memory(2, 3)(torch.zeros(1, 4, 2)).shape for name, memory in MEMORIES.items()} == dict.fromkeys(
+        ["composite", "fading", "forgetting", "gated", "softmax"], (1, 3)
+    )
 
 
 def test_memories_compile_in_one_graph(kind, x):

@@ -116,9 +116,7 @@ def test_a_round_sphere_bends_alike_everywhere():
     points, faces = sphere(8)
     _, geometry = measured(points, faces)
     assert float(geometry.mean_curvature.std()) < 0.05
-    assert float(geometry.mean_curvature.mean()) == pytest.approx(
-        math.sqrt(4 * math.pi), rel=0.02
-    )  # 1/r · √area
+    assert float(geometry.mean_curvature.mean()) == pytest.approx(math.sqrt(4 * math.pi), rel=0.02)  # 1/r · √area
     doubled = measured(2 * points + 5, faces)[1]
     torch.testing.assert_close(doubled.mean_curvature, geometry.mean_curvature)
 
@@ -168,8 +166,7 @@ def test_the_convolution_is_what_complex_numbers_say(make):
         found = [field[0].tolist()]
         for m in (1, 2):
             arrows = [
-                complex(a, b) * cmath.exp(1j * m * angle)
-                for a, b in zip(field[2 * m - 1], field[2 * m], strict=True)
+                complex(a, b) * cmath.exp(1j * m * angle) for a, b in zip(field[2 * m - 1], field[2 * m], strict=True)
             ]
             found += [[z.real for z in arrows], [z.imag for z in arrows]]
         return torch.tensor(found, dtype=torch.float64)

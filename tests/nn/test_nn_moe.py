@@ -159,9 +159,7 @@ def test_active_parameters_are_those_of_the_chosen():
     layer = make(experts=8, chosen=2)
     each = 2 * 16 * layer.hidden
     assert count_active(layer) == 2 * each + 8 * 16
-    assert (
-        say_parameters(layer) == f"{8 * each + 128:,} parameters, of which a token passes {2 * each + 128:,}"
-    )
+    assert say_parameters(layer) == f"{8 * each + 128:,} parameters, of which a token passes {2 * each + 128:,}"
     assert say_parameters(nn.Linear(3, 3)) == "12 parameters"
 
 

@@ -145,14 +145,7 @@ def test_mean_counts_and_adds_in_float32():
 
 @pytest.mark.parametrize(
     "where",
-    [
-        None,
-        torch.arange(5),
-        torch.randn(5),
-        torch.arange(15).view(3, 5),
-        torch.randn(3, 5),
-        torch.randn(3, 5, 2),
-    ],
+    [None, torch.arange(5), torch.randn(5), torch.arange(15).view(3, 5), torch.randn(3, 5), torch.randn(3, 5, 2)],
     ids=["none", "n whole", "n", "b n whole", "b n", "b n s"],
 )
 def test_the_class_token_comes_first_has_no_place_and_is_real(where, x):

@@ -33,19 +33,10 @@ CASES = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "gpt2 untied, relu": (
         "GPT2LMHeadModel",
-        GPT2
-        | {
-            "tie_word_embeddings": False,
-            "n_inner": 40,
-            "activation_function": "relu",
-            "layer_norm_epsilon": 1e-3,
-        },
+        GPT2 | {"tie_word_embeddings": False, "n_inner": 40, "activation_function": "relu", "layer_norm_epsilon": 1e-3},
     ),
     "llama": ("LlamaForCausalLM", SIZES),
-    "llama grouped, tied": (
-        "LlamaForCausalLM",
-        GROUPED | {"tie_word_embeddings": True, "rms_norm_eps": 1e-3},
-    ),
+    "llama grouped, tied": ("LlamaForCausalLM", GROUPED | {"tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
     "llama with biases": ("LlamaForCausalLM", SIZES | {"attention_bias": True, "mlp_bias": True}),
     "llama with biases of the mlp": ("LlamaForCausalLM", SIZES | {"mlp_bias": True}),
     "llama with wide heads": ("LlamaForCausalLM", GROUPED | {"head_dim": 10, "attention_bias": True}),
@@ -68,18 +59,12 @@ CASES = {
     ),
     "gpt_neox": (
         "GPTNeoXForCausalLM",
-        SIZES
-        | {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.4}},
+        SIZES | {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.4}},
     ),
     "gpt_neox one after the other": (
         "GPTNeoXForCausalLM",
         SIZES
-        | {
-            "use_parallel_residual": False,
-            "attention_bias": False,
-            "hidden_act": "gelu_new",
-            "num_attention_heads": 3,
-        },
+        | {"use_parallel_residual": False, "attention_bias": False, "hidden_act": "gelu_new", "num_attention_heads": 3},
     ),
 }
 

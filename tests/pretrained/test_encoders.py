@@ -18,14 +18,7 @@ SIZES = {
     "num_attention_heads": 4,
     "max_position_embeddings": 20,
 }
-DISTILBERT = {
-    "vocab_size": 29,
-    "dim": 24,
-    "hidden_dim": 40,
-    "n_layers": 2,
-    "n_heads": 4,
-    "max_position_embeddings": 20,
-}
+DISTILBERT = {"vocab_size": 29, "dim": 24, "hidden_dim": 40, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 20}
 OTHER = {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3, "type_vocab_size": 3}
 CASES = {
     "bert": ("BertForMaskedLM", SIZES),

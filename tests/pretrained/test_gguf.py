@@ -37,10 +37,7 @@ LLAMA3 = {
 }
 CASES = {
     "llama": ("LlamaForCausalLM", SIZES | {"rms_norm_eps": 1e-4}),
-    "llama tied, with biases": (
-        "LlamaForCausalLM",
-        SIZES | {"tie_word_embeddings": True, "attention_bias": True},
-    ),
+    "llama tied, with biases": ("LlamaForCausalLM", SIZES | {"tie_word_embeddings": True, "attention_bias": True}),
     "llama3": ("LlamaForCausalLM", SIZES | {"rope_parameters": LLAMA3, "head_dim": 32}),
     "llama linear": (
         "LlamaForCausalLM",
@@ -85,9 +82,7 @@ def write_gguf(path, model, kind=None, facts=()):
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_key_length(
-        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    )
+    writer.add_key_length(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
     rope = config.rope_parameters
     writer.add_rope_freq_base(rope["rope_theta"])
     if rope["rope_type"] == "linear":
@@ -185,15 +180,7 @@ def byte_pairs(writer):
 
 def pieces(writer):
     space = "\u2581"
-    tokens = [
-        "<unk>",
-        "<s>",
-        "</s>",
-        *(chr(i) for i in range(ord("a"), ord("a") + 24)),
-        space,
-        "ab",
-        space + "ab",
-    ]
+    tokens = ["<unk>", "<s>", "</s>", *(chr(i) for i in range(ord("a"), ord("a") + 24)), space, "ab", space + "ab"]
     tokens += ["bc", space + "abc"]
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens)

@@ -8,23 +8,10 @@ from tests.pretrained.theirs import check_round_trip, save_random
 
 pytest.importorskip("transformers")
 
-SIZES = {
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "image_size": 16,
-    "patch_size": 4,
-}
+SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "image_size": 16, "patch_size": 4}
 VIT = SIZES | {"intermediate_size": 40}
 DINO = SIZES | {"layerscale_value": 0.7}
-SWIN = {
-    "image_size": 36,
-    "patch_size": 2,
-    "embed_dim": 8,
-    "depths": [2, 3],
-    "num_heads": [2, 4],
-    "window_size": 4,
-}
+SWIN = {"image_size": 36, "patch_size": 2, "embed_dim": 8, "depths": [2, 3], "num_heads": [2, 4], "window_size": 4}
 CASES = {
     "vit": ("ViTForImageClassification", VIT | {"num_labels": 5}),
     "vit with other options": (
@@ -42,8 +29,7 @@ CASES = {
     "swin": ("SwinForImageClassification", SWIN | {"num_labels": 3}),
     "swin with other options": (
         "SwinForImageClassification",
-        SWIN
-        | {"num_channels": 1, "layer_norm_eps": 1e-3, "mlp_ratio": 2.0, "image_size": 32, "window_size": 3},
+        SWIN | {"num_channels": 1, "layer_norm_eps": 1e-3, "mlp_ratio": 2.0, "image_size": 32, "window_size": 3},
     ),
     "swin body": ("SwinModel", SWIN),
 }
@@ -96,9 +82,7 @@ def test_what_is_left_out_is_said(pair):
     _, found, _ = pair
     unused = [name for name in found.left_out if "mask_token" in name or "pooler" in name]
     assert unused == list(found.left_out)
-    assert bool(unused) == (
-        found.origin.startswith("dinov2") or (found.kind == "vit" and found.predicts == "features")
-    )
+    assert bool(unused) == (found.origin.startswith("dinov2") or (found.kind == "vit" and found.predicts == "features"))
     assert all(unused[0] in note for note in found.notes)
 
 

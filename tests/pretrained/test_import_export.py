@@ -62,9 +62,7 @@ def framed_words(path):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     signs = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made = Tokenizer(
-        models.WordLevel({word: i for i, word in enumerate([*signs, *WORDS])}, unk_token="[UNK]")
-    )
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*signs, *WORDS])}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.add_special_tokens(signs)
     made.post_processor = processors.TemplateProcessing(
@@ -76,9 +74,7 @@ def framed_words(path):
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("decoder") / "tiny"
-    model = save_random(
-        "LlamaForCausalLM", SIZES | {"vocab_size": 260}, folder
-    )  # four more than the tokenizer
+    model = save_random("LlamaForCausalLM", SIZES | {"vocab_size": 260}, folder)  # four more than the tokenizer
     byte_level(folder)
     return model, folder
 
@@ -176,15 +172,13 @@ def test_a_classifier_reads_texts_as_theirs_does_and_goes_back(classifier, tmp_p
     model, folder = classifier
     text = "the king love the night"
     found = predict(folder, text)[0].labels
-    ids = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))(text)[
-        "input_ids"
-    ]
+    ids = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))(text)["input_ids"]
     assert (ids[0], ids[-1]) == (2, 3)
     with torch.no_grad():
         wanted = model(torch.tensor([ids])).logits.softmax(-1)[0]
-    assert {
-        label: pytest.approx(float(wanted[i]), abs=1e-5) for i, label in model.config.id2label.items()
-    } == dict(found)
+    assert {label: pytest.approx(float(wanted[i]), abs=1e-5) for i, label in model.config.id2label.items()} == dict(
+        found
+    )
     run, _ = import_weights(folder, tmp_path / "run")
     out, notes = export_run(run.path, tmp_path / "hf")
     assert notes == ()
@@ -226,9 +220,7 @@ def test_an_encoder_is_a_start_for_a_classifier(name, tmp_path):
         return
     out, _ = export_run(run.path, tmp_path / "hf")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(out).eval()
-    ids = transformers.AutoTokenizer.from_pretrained(out)("the love of the king", return_tensors="pt")[
-        "input_ids"
-    ]
+    ids = transformers.AutoTokenizer.from_pretrained(out)("the love of the king", return_tensors="pt")["input_ids"]
     with torch.no_grad():
         assert theirs.config.id2label[int(theirs(ids).logits.argmax())] == "good"
     loss = evaluate(folder, _written(tmp_path / "plain.txt", TEXT)).measures["loss"]
@@ -256,10 +248,7 @@ def test_images_come_in_and_go_out(tmp_path):
     x = (x - torch.tensor(light["image_mean"]).view(3, 1, 1)) / torch.tensor(light["image_std"]).view(3, 1, 1)
     with torch.no_grad():
         wanted = model(x).logits.softmax(-1)[0]
-    assert found == {
-        "cat": pytest.approx(float(wanted[0]), abs=1e-5),
-        "dog": pytest.approx(float(wanted[1]), abs=1e-5),
-    }
+    assert found == {"cat": pytest.approx(float(wanted[0]), abs=1e-5), "dog": pytest.approx(float(wanted[1]), abs=1e-5)}
     run, _ = import_weights(folder, tmp_path / "run")
     out, _ = export_run(run.path, tmp_path / "hf")
     settings = json.loads((out / "preprocessor_config.json").read_text())
@@ -270,19 +259,11 @@ def test_images_come_in_and_go_out(tmp_path):
 
 
 def test_models_without_a_head_are_loaded(tmp_path):
-    sizes = {
-        "hidden_size": 24,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "image_size": 16,
-        "patch_size": 4,
-    }
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 16, "patch_size": 4}
     model = save_random("Dinov2Model", sizes, tmp_path / "dino")
     x = torch.randn(1, 3, 16, 16)
     with torch.no_grad():
-        torch.testing.assert_close(
-            load(tmp_path / "dino")(x), model(x).last_hidden_state[:, 0], rtol=1e-5, atol=1e-5
-        )
+        torch.testing.assert_close(load(tmp_path / "dino")(x), model(x).last_hidden_state[:, 0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_directory_without_tokenizer_says_what_is_missing(tmp_path, capsys):

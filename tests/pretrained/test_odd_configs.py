@@ -13,21 +13,7 @@ from regard.pretrained.family import translate
 from regard.pretrained.foreign_config import ForeignConfig
 from regard.pretrained.labels import read_labels
 
-ODD = (
-    None,
-    True,
-    -1,
-    0,
-    10**30,
-    0.5,
-    float("inf"),
-    "x",
-    [],
-    [1],
-    ["x", 2],
-    {},
-    {"rope_type": "yarn", "factor": "x"},
-)
+ODD = (None, True, -1, 0, 10**30, 0.5, float("inf"), "x", [], [1], ["x", 2], {}, {"rope_type": "yarn", "factor": "x"})
 SIZES = {"dim": 32, "depth": 2, "heads": 4}
 CONFIGS = {
     "decoder": DecoderConfig(vocab=9, **SIZES),

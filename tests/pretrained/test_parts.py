@@ -172,15 +172,7 @@ def test_vectors_are_means_over_tokens(sentences, tmp_path, monkeypatch, capsys)
     np.testing.assert_array_equal(kept["embeddings"], vectors)
     assert kept["texts"].tolist() == texts
     (tmp_path / "rows.csv").write_text("body,label\n" + "".join(f"{text},x\n" for text in texts))
-    words = [
-        "predict",
-        str(folder),
-        str(tmp_path / "rows.csv"),
-        "--embeddings",
-        str(out),
-        "--data.text",
-        "body",
-    ]
+    words = ["predict", str(folder), str(tmp_path / "rows.csv"), "--embeddings", str(out), "--data.text", "body"]
     assert main(words) == 0
     np.testing.assert_array_equal(np.load(out)["embeddings"], vectors)
     with pytest.raises(RegardError, match="npz"):

@@ -81,9 +81,7 @@ def test_elements_of_a_set_sum_to_a_number(tmp_path):
     found = regard.predict(run.path, [str(tmp_path / "patients.csv")])[3]
     evidence = found.evidence
     assert evidence.of == "target" and len(evidence.parts) == 10 and evidence.parts[0][0] == "element 1"
-    assert evidence.bias + sum(value for _, value in evidence.parts) == pytest.approx(
-        found.values["target"], rel=1e-5
-    )
+    assert evidence.bias + sum(value for _, value in evidence.parts) == pytest.approx(found.values["target"], rel=1e-5)
     assert 50 < found.values["target"] < 300  # in the units of the data
     assert page_view(run, "evidence")["columns"][0]["name"] == "evidence: sums to the number"
     assert page_view(run, "points")["measures"][0]["name"] == "evidence: sums to the number"

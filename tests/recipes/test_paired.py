@@ -51,8 +51,7 @@ def test_the_limits_are_where_the_score_test_just_rejects(b, c, n):
         with np.errstate(divide="ignore", invalid="ignore"):
             rest = 1 - 2 * q - d
             terms = [
-                k * np.log(np.maximum(p, 1e-300)) if k else 0.0 * q
-                for k, p in ((b, q + d), (c, q), (n - b - c, rest))
+                k * np.log(np.maximum(p, 1e-300)) if k else 0.0 * q for k, p in ((b, q + d), (c, q), (n - b - c, rest))
             ]
         best = q[int(np.argmax(sum(terms)))]
         z = (b - c - n * d) / math.sqrt(n * (2 * best + d - d * d))

@@ -28,9 +28,7 @@ def measurements(folder):
 
 def load(folder):
     data.series(folder)
-    return Tiny(
-        "series", str(folder / "load.csv"), {**SMALL, "data.context": 16, "data.horizon": 4}, None, False
-    )
+    return Tiny("series", str(folder / "load.csv"), {**SMALL, "data.context": 16, "data.horizon": 4}, None, False)
 
 
 def world(folder):
@@ -68,7 +66,4 @@ def test_minutes_are_kept(kind, tmp_path, monkeypatch):
     assert run.config.train["steps"] is None and run.config.train["minutes"] == SECONDS / 60
     assert 0.8 * SECONDS <= clock.now - 100 <= 1.2 * SECONDS
     if kind == "world":  # each round has its share of the time, also of one that is short
-        assert sorted(each.name for each in (run.state / "episodes").iterdir()) == [
-            "round-000.npz",
-            "round-001.npz",
-        ]
+        assert sorted(each.name for each in (run.state / "episodes").iterdir()) == ["round-000.npz", "round-001.npz"]

@@ -64,9 +64,7 @@ def test_every_recipe_holds_out_a_share_for_the_test(kind, folder):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_of_the_data_decides_the_split(kind, folder):
     tiny = KINDS[kind](folder)
-    same = [
-        contents(job_of(tiny, folder, data__test=0.2, train__seed=seed, data__seed=5).test) for seed in (0, 1)
-    ]
+    same = [contents(job_of(tiny, folder, data__test=0.2, train__seed=seed, data__seed=5).test) for seed in (0, 1)]
     np.testing.assert_equal(same[0], same[1])
     np.testing.assert_equal(same[0], contents(job_of(tiny, folder, data__test=0.2, train__seed=5).test))
     if kind != "language":  # whose test split is its end

@@ -110,10 +110,7 @@ def test_clouds_tell_how_each_was_read(tmp_path, capsys):
         lines = [";".join(map(comma, point)) for point in draw.normal(size=(12, 3))]
         (place / f"{i}.csv").write_text("\n".join(["x;y;z", *lines, ""]))
     data = str(tmp_path / "clouds")
-    for kind, options in (
-        ("sets", {"model.hidden": 4, "data.points": 6}),
-        ("autoencoder", {"data.points": 8}),
-    ):
+    for kind, options in (("sets", {"model.hidden": 4, "data.points": 6}), ("autoencoder", {"data.points": 8})):
         how = {"report": False, "observers": [], "steps": 1, "options": options}
         run = str(regard.train(kind, data=data, out=tmp_path / kind, **how).path)
         capsys.readouterr()

@@ -28,9 +28,7 @@ def runs(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     found = SimpleNamespace(place=place)
     draw = random.Random(0)
-    words = [
-        (f"{draw.choice(['a', 'the'])} {word} film, {i}", word) for i in range(12) for word in ("good", "bad")
-    ]
+    words = [(f"{draw.choice(['a', 'the'])} {word} film, {i}", word) for i in range(12) for word in ("good", "bad")]
     write(place / "reviews.csv", [("id", "text", "label"), *((i, *row) for i, row in enumerate(words))])
     found.text = train("text", place / "reviews.csv", place / "text", TEXT)
 
@@ -100,16 +98,10 @@ def test_answers_of_every_kind_are_a_table_with_all_digits(runs, kind, ending, t
     assert len(rows) == len(parts) == COUNTS[kind]
     assert list(rows[0])[: len(COLUMNS[kind]) + 2] == [*COLUMNS[kind], "answer", "right"]
     for row, part in zip(rows, parts, strict=True):
-        assert {name: str(row[name] or "") for name in part.row} == {
-            n: str(v or "") for n, v in part.row.items()
-        }
+        assert {name: str(row[name] or "") for name in part.row} == {n: str(v or "") for n, v in part.row.items()}
         shares = {label: row[f"p({label})"] for label in part.labels}
         assert {label: float(share) for label, share in shares.items()} == part.labels
-        assert (row["answer"] or None) == part.answer and str(row["right"] or "").lower() in (
-            "",
-            "true",
-            "false",
-        )
+        assert (row["answer"] or None) == part.answer and str(row["right"] or "").lower() in ("", "true", "false")
         assert (row.get("error") or None) == part.error
         if part.error is None and part.truth is not None:
             assert part.right is (part.answer == part.truth) and part.truth == row[COLUMNS[kind][-1]]
@@ -221,9 +213,7 @@ def test_several_inputs_are_told_apart_and_numbers_have_a_column_each(tmp_path):
     assert list(write_answers(both, tmp_path / "a.csv")) == both
     first, second, third = read(tmp_path / "a.csv")
     assert list(first) == ["input", "part", "id", "answer(mean)", "answer(spread)", "error"]
-    assert (
-        first["input"] == "a.csv" and float(first["answer(spread)"]) == 1e-300 and second["part"] == "point 1"
-    )
+    assert first["input"] == "a.csv" and float(first["answer(spread)"]) == 1e-300 and second["part"] == "point 1"
     assert third["input"] == "c?.npy" and third["error"] == "it is\ndamaged"
 
 
@@ -251,9 +241,7 @@ def holes(runs, word):
 def test_missing_cells_of_sets_are_refused_by_name(runs, word, tmp_path):
     path = write(tmp_path / "t.csv", holes(runs, word))
     options = {"model.hidden": 8, "data.id": "basket", "data.target": "kind"}
-    with pytest.raises(
-        ValueError, match=r"line 4 of .*t.csv.*'price', the first of 3.*--data.missing fill.*drop"
-    ):
+    with pytest.raises(ValueError, match=r"line 4 of .*t.csv.*'price', the first of 3.*--data.missing fill.*drop"):
         train("sets", path, tmp_path / "run", options)
     bad = [each.error for each in regard.predict(runs.sets, path) if each.error]
     assert len(bad) == 3 and "line 4" in bad[0] and "'price'" in bad[0]
@@ -273,9 +261,7 @@ def test_missing_cells_of_sets_are_dropped_or_filled_as_in_training(runs, tmp_pa
     assert all(f"price 2 × {fill[0]:.6g}, amount 1 × {fill[1]:.6g}" in note for note in notes["fill"])
     one = [{"basket": "z", "price": None, "amount": 1}]
     same = [{"basket": "z", "price": fill[0], "amount": 1}]
-    assert (
-        regard.predict(tmp_path / "fill", one)[0].labels == regard.predict(tmp_path / "fill", same)[0].labels
-    )
+    assert regard.predict(tmp_path / "fill", one)[0].labels == regard.predict(tmp_path / "fill", same)[0].labels
     with pytest.raises(ValueError, match="knows no values to fill in"):
         regard.evaluate(runs.sets, path, options={"data.missing": "fill"})
 

@@ -53,9 +53,7 @@ def test_the_loss_of_classes_is_that_of_pytorch():
         torch.testing.assert_close(total / count, expected)
     weights = torch.tensor(target.weights(codes.numpy()))
     counts = torch.tensor([1.0, 1.0, 3.0])
-    torch.testing.assert_close(
-        weights * counts, torch.full((3,), 5 / 3)
-    )  # each class counts as much as another
+    torch.testing.assert_close(weights * counts, torch.full((3,), 5 / 3))  # each class counts as much as another
     total, _ = target.loss(out, codes, weights=weights)
     each = F.cross_entropy(out, codes, ignore_index=IGNORE, reduction="none")
     torch.testing.assert_close(total, (each * weights[codes.clamp(min=0)]).sum())

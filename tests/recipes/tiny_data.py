@@ -102,9 +102,7 @@ def meshes(folder: Path) -> Tiny:
 
 def text_numbers(folder: Path) -> Tiny:
     path = folder / "stars.csv"
-    path.write_text(
-        "\n".join(["text,label", *(f"{'good ' * (i % 7)}film {i},{i % 7 + 0.5}" for i in range(COUNT))])
-    )
+    path.write_text("\n".join(["text,label", *(f"{'good ' * (i % 7)}film {i},{i % 7 + 0.5}" for i in range(COUNT))]))
     small = {"model.dim": 8, "model.heads": 1, "model.bag": False, "train.batch": 8}
     return Tiny("text", str(path), small, COUNT, False)
 

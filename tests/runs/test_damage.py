@@ -29,13 +29,7 @@ def made(tmp_path_factory):
     options = {"model.dim": 8, "model.depth": 1, "model.heads": 2, "model.ngrams": 1, "data.context": 8}
     options |= {"train.save_every": 3}
     regard.train(
-        "text",
-        data=folder / "text.txt",
-        out=folder / "run",
-        steps=9,
-        options=options,
-        observers=[],
-        report=False,
+        "text", data=folder / "text.txt", out=folder / "run", steps=9, options=options, observers=[], report=False
     )
     yield folder / "run"
     patch.undo()

@@ -84,11 +84,7 @@ def no_locks(number):
     return patch
 
 
-HOW = {
-    "locks": lambda monkeypatch: None,
-    "refused": no_locks(errno.ENOLCK),
-    "missing": no_locks(errno.ENOSYS),
-}
+HOW = {"locks": lambda monkeypatch: None, "refused": no_locks(errno.ENOLCK), "missing": no_locks(errno.ENOSYS)}
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -189,10 +185,7 @@ def test_who_holds_the_lock_may_ask_again_and_another_thread_may_not(tmp_path):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert (
-        len(said) == 1
-        and f"process {os.getpid()} on {socket.gethostname()} is training in {tmp_path}" in said[0]
-    )
+    assert len(said) == 1 and f"process {os.getpid()} on {socket.gethostname()} is training in {tmp_path}" in said[0]
     other()
     assert said[1] == "mine, too"
 

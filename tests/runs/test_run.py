@@ -85,14 +85,7 @@ def test_the_environment_is_told_and_no_secrets(run, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["regard", "train", "text"])
     found = environment(provenance=True)
     assert set(found) - set(environment()) == {"command", "folder", "user", "machine"}
-    assert set(environment()) == {
-        "regard",
-        "python",
-        "torch",
-        "platform",
-        "processor",
-        "threads",
-    }
+    assert set(environment()) == {"regard", "python", "torch", "platform", "processor", "threads"}
     assert found["command"] == ["regard", "train", "text"] and found["folder"] == os.getcwd()
     assert found["torch"] == torch.__version__
     assert "hush" not in json.dumps(found)
@@ -100,9 +93,7 @@ def test_the_environment_is_told_and_no_secrets(run, monkeypatch):
 
 
 def test_an_existing_run_is_refused(run):
-    words = (
-        f"{run.path} holds a run already; go on with it with --resume, or choose another folder with --out"
-    )
+    words = f"{run.path} holds a run already; go on with it with --resume, or choose another folder with --out"
     with pytest.raises(FileExistsError, match=re.escape(words)):
         create_run(run.path, {})
 
@@ -113,9 +104,7 @@ def test_something_else_is_refused(tmp_path):
     words = f"{tmp_path} is not a run and is not empty (it holds a.txt, b.txt, c.txt, ...); choose another folder with --out"
     with pytest.raises(FileExistsError, match=re.escape(words)):
         create_run(tmp_path, {})
-    with pytest.raises(
-        FileExistsError, match="a.txt is a file; choose a folder that is not there yet with --out"
-    ):
+    with pytest.raises(FileExistsError, match="a.txt is a file; choose a folder that is not there yet with --out"):
         create_run(tmp_path / "a.txt", {})
     assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
 
@@ -135,9 +124,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may write everywhere
-    with pytest.raises(
-        PermissionError, match="cannot make the folder .*run: .* may not be written to; choose another"
-    ):
+    with pytest.raises(PermissionError, match="cannot make the folder .*run: .* may not be written to; choose another"):
         create_run(tmp_path / "new" / "run", {})
     assert not list(tmp_path.iterdir())
 

@@ -53,9 +53,7 @@ def echo_server(**how):
     return writer, scheduler, make_text_app(writer, scheduler, NAME, KEY)
 
 
-def ask(
-    app, method="POST", path="/v1/completions", *, body=b"", headers=None, host=None, gone=None, slow=None
-):
+def ask(app, method="POST", path="/v1/completions", *, body=b"", headers=None, host=None, gone=None, slow=None):
     """One request. gone: the asker goes away after so many parts of the answer; slow: takes only so many"""
     if not isinstance(body, bytes | list):
         body = json.dumps(body).encode()

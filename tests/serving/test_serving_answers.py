@@ -96,9 +96,7 @@ def test_a_chat(echo):
         body = {"messages": messages, "max_completion_tokens": most, "stop": stop}
         found = check_answer(ask(echo[1], path=WAYS[1], body=body), [200]).json()
         ends = [
-            repeated.index(each)
-            for each in ("<|end|>", "brief", "you")
-            if each == "<|end|>" or each in (stop or ())
+            repeated.index(each) for each in ("<|end|>", "brief", "you") if each == "<|end|>" or each in (stop or ())
         ]
         wanted, finish = repeated[: min(ends)][:most], "stop" if min(ends) < most else "length"
         (choice,) = found["choices"]
@@ -116,12 +114,7 @@ def test_log_probabilities(echo):
     answer = told(echo[1], "hé", logprobs=2).json()["choices"][0]["logprobs"]
     assert answer["tokens"] == ["h", "\ufffd", "\ufffd"] and answer["token_logprobs"] == [0.0] * 3
     assert answer["text_offset"] == [0, 1, 1] and answer["top_logprobs"][0]["h"] == 0.0
-    body = {
-        "messages": [{"role": "user", "content": "x"}],
-        "max_tokens": 2,
-        "logprobs": True,
-        "top_logprobs": 1,
-    }
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2, "logprobs": True, "top_logprobs": 1}
     content = ask(echo[1], path=WAYS[1], body=body).json()["choices"][0]["logprobs"]["content"]
     assert len(content) == 2 and set(content[0]) == {"token", "logprob", "bytes", "top_logprobs"}
     assert content[0]["top_logprobs"][0]["token"] == content[0]["token"]
@@ -187,9 +180,7 @@ def test_without_the_key_nothing_is_told(echo, path, value):
     headers = [("content-type", "application/json")]
     headers += [] if value is None else [("authorization", value)]
     answer = check_answer(ask(echo[1], "GET", path, headers=headers), [401])
-    assert (
-        answer.json()["error"]["code"] == "invalid_api_key" and answer.headers["www-authenticate"] == "Bearer"
-    )
+    assert answer.json()["error"]["code"] == "invalid_api_key" and answer.headers["www-authenticate"] == "Bearer"
     assert KEY.encode() not in answer.body
 
 
@@ -325,9 +316,7 @@ def test_without_a_template_there_is_no_chat():
     from regard.serving.openai import make_text_app
 
     app = make_text_app(replace(writer, template=None), scheduler, NAME, KEY)
-    answer = check_answer(
-        ask(app, path=WAYS[1], body={"messages": [{"role": "user", "content": "x"}]}), [400]
-    )
+    answer = check_answer(ask(app, path=WAYS[1], body={"messages": [{"role": "user", "content": "x"}]}), [400])
     assert "ask /v1/completions" in answer.json()["error"]["message"]
     scheduler.close()
 

@@ -80,9 +80,7 @@ def test_a_completion_is_what_generate_writes(serving, client):
 
 
 def test_a_stream_is_the_same_text(serving, client):
-    parts = list(
-        client.completions.create(model="tiny", prompt="Once", max_tokens=40, temperature=0, stream=True)
-    )
+    parts = list(client.completions.create(model="tiny", prompt="Once", max_tokens=40, temperature=0, stream=True))
     (text,) = wanted(serving, "Once", max_new=40, temperature=0)
     assert "".join(part.choices[0].text for part in parts) == text and len(parts) > 5
     assert parts[-1].choices[0].finish_reason == "length"
@@ -113,9 +111,7 @@ def test_a_chat_whole_and_in_parts(serving, client):
 def test_a_stop_text(serving, client):
     (whole,) = wanted(serving, "x", max_new=40, temperature=0)
     stop = whole[5:7]
-    found = client.completions.create(
-        model="tiny", prompt="x", max_tokens=40, temperature=0, stop=[stop, "zzz"]
-    )
+    found = client.completions.create(model="tiny", prompt="x", max_tokens=40, temperature=0, stop=[stop, "zzz"])
     assert found.choices[0].text == whole[: whole.index(stop)]
     assert found.choices[0].finish_reason == "stop"
 
@@ -134,9 +130,7 @@ def test_errors_have_their_classes(serving, client):
         ask(model="tiny", prompt="x" * 97)
     assert found.value.code == "context_length_exceeded"
     with pytest.raises(openai.BadRequestError) as found:
-        client.chat.completions.create(
-            model="tiny", messages=[{"role": "user", "content": "x"}], tools=[{"a": 1}]
-        )
+        client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "x"}], tools=[{"a": 1}])
     assert found.value.param == "tools"
     with pytest.raises(openai.RateLimitError):
         ask(model="tiny", prompt="x", n=12)
@@ -229,17 +223,7 @@ def run_folder(tmp_path_factory):
     (folder / "a.txt").write_text("The cat sat. What is 3 + 4? Once upon a time.\n" * 60)
     out = str(folder / "run")
     sizes = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--data.context", "32"]
-    words = [
-        "train",
-        "text",
-        "--data",
-        str(folder / "a.txt"),
-        "--out",
-        out,
-        "--no-report",
-        "--train.steps",
-        "2",
-    ]
+    words = ["train", "text", "--data", str(folder / "a.txt"), "--out", out, "--no-report", "--train.steps", "2"]
     assert main([*words, *sizes]) == 0
     return folder, out
 
@@ -253,9 +237,7 @@ def test_the_line_that_is_printed_works_and_the_end_is_clean(run_folder):
     ) as process:
         try:
             first, key, curl = (process.stdout.readline() for _ in range(3))
-            address = re.match(
-                r"(http://127\.0\.0\.1:(\d+)/v1)   model run, 2 texts at once, 32 tokens", first
-            )
+            address = re.match(r"(http://127\.0\.0\.1:(\d+)/v1)   model run, 2 texts at once, 32 tokens", first)
             secret = key.removeprefix("key: ").strip()
             assert len(secret) >= 43
             words = shlex.split(curl)
@@ -320,6 +302,4 @@ def test_prompts_of_a_file(run_folder, capsys):
     told = capsys.readouterr().out
     assert f"── 1 ──\nThe{found[0]['text']}\n" in told and told.count("──\nThe") == 4
     (folder / "prompts.txt").write_text("The\n", "utf-8")
-    assert (
-        main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--max-new", "2"]) == 0
-    )  # any seed
+    assert main(["generate", out, "--prompts", str(folder / "prompts.txt"), "--max-new", "2"]) == 0  # any seed

@@ -25,8 +25,7 @@ def test_the_decay_of_random_vectors_is_near_what_is_expected(built):
     assert_close(torch.tensor(found["mean"], dtype=torch.float64), expected, atol=0.03, rtol=0)
     assert found["mean"][0] == found["low"][0] == found["high"][0] == 1
     assert all(
-        low < mean < high
-        for low, mean, high in zip(*(found[k][1:] for k in ("low", "mean", "high")), strict=True)
+        low < mean < high for low, mean, high in zip(*(found[k][1:] for k in ("low", "mean", "high")), strict=True)
     )
 
 
@@ -34,9 +33,7 @@ def test_portraits_are_those_of_the_guests(built):
     for guest, shown in zip(EVERYBODY, built[0]["guests"], strict=True):
         assert shown["name"] == guest.name
         pixels = torch.frombuffer(bytearray(base64.b64decode(shown["portrait"])), dtype=torch.uint8)
-        assert_close(
-            pixels.view(FINE, FINE) / 255.0, draw(guest.wears, side=FINE).float(), atol=1 / 255, rtol=0
-        )
+        assert_close(pixels.view(FINE, FINE) / 255.0, draw(guest.wears, side=FINE).float(), atol=1 / 255, rtol=0)
     images = torch.stack([draw(guest.wears) for guest in EVERYBODY]).flatten(1)
     assert torch.cdist(images, images).fill_diagonal_(9).min() > 1  # no two alike
 
@@ -82,9 +79,7 @@ def test_the_latent_space_is_the_same_each_time_and_learns():
     one, other = (latent.train(x, lambda what, share: None, steps=8) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
     given = latent.to_page(one, x, whose)
-    weight = torch.frombuffer(
-        bytearray(base64.b64decode(given["layers"][0]["weight"]["data"])), dtype=torch.float32
-    )
+    weight = torch.frombuffer(bytearray(base64.b64decode(given["layers"][0]["weight"]["data"])), dtype=torch.float32)
     assert torch.equal(weight.view(48, 2), one.body.decoder[0].weight)
 
 

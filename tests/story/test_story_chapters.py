@@ -32,17 +32,13 @@ def test_every_chapter_has_a_figure_a_call_and_a_page_to_read_on():
 def test_every_figure_has_a_script_and_every_script_a_figure():
     wanted = {name for path in PATHS for name in re.findall(r"\[figure: ([\w-]+)\]", path.read_text("utf-8"))}
     drawn = {
-        name
-        for path in WEB.glob("*.js")
-        for name in re.findall(r"^figures\.(\w+) =", path.read_text("utf-8"), re.M)
+        name for path in WEB.glob("*.js") for name in re.findall(r"^figures\.(\w+) =", path.read_text("utf-8"), re.M)
     }
     assert wanted == drawn
 
 
 def test_links_lead_to_headings_of_the_documentation():
-    links = re.findall(
-        r'href="at/(\w+)\.html(?:#([\w-]+))?"', "".join(each.html for each in read_chapters("at/"))
-    )
+    links = re.findall(r'href="at/(\w+)\.html(?:#([\w-]+))?"', "".join(each.html for each in read_chapters("at/")))
     assert len(links) == len(PATHS) - 1
     for page, name in links:
         text = (DOCS / f"{page}.md").read_text("utf-8")

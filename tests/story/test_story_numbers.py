@@ -128,16 +128,12 @@ def test_doubly_stochastic_matrices(window):
     code = "(orders) => story.mean([0.6, 0.3, 0.1], orders.map(story.permutationMatrix))"
     matrix = torch.tensor(window.evaluate(code, orders), dtype=torch.float64)
     shares = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
-    same(
-        matrix.tolist(), torch.einsum("k,kij->ij", shares, permutation_matrix(torch.tensor(orders)).double())
-    )
+    same(matrix.tolist(), torch.einsum("k,kij->ij", shares, permutation_matrix(torch.tensor(orders)).double()))
     assert_close(decompose(matrix).weights, shares, **TOLERANCE)  # so the triangle holds all of its points
 
 
 @pytest.mark.parametrize("base", [2, 3, 4, 5])
-@pytest.mark.parametrize(
-    "counts", [[1, 0, 1, 0, 0, 0], [0, 4, 0, 0, 0, 0], [4, 4, 4, 4, 4, 4], [0, 0, 0, 0, 0, 0]]
-)
+@pytest.mark.parametrize("counts", [[1, 0, 1, 0, 0, 0], [0, 4, 0, 0, 0, 0], [4, 4, 4, 4, 4, 4], [0, 0, 0, 0, 0, 0]])
 def test_sets_as_numbers(window, base, counts):
     from fractions import Fraction
 
@@ -178,9 +174,7 @@ def test_the_weights_of_a_question_as_they_are_shown(fresh):
     keys[0, 0, 5] = torch.tensor([0.5**0.5, 0.5**0.5])
     for guests in (5, 6):
         if guests == 6:
-            fresh.get_by_role("group", name="figure: Keys").get_by_role(
-                "button", name="A sixth guest"
-            ).click()
+            fresh.get_by_role("group", name="figure: Keys").get_by_role("button", name="A sixth guest").click()
         for query in QUERIES:
             fresh.locator("#keys").get_by_label(query.words).check()
             q = 4 * torch.tensor(query.direction, dtype=torch.float64).view(1, 1, 1, 2)

@@ -60,13 +60,8 @@ def touch_drag(page, node, dx, dy):
 
 
 def test_all_figures_are_drawn(window):
-    assert (
-        window.locator("[data-figure]").evaluate_all("all => all.map((each) => each.dataset.figure)")
-        == FIGURES
-    )
-    assert all(
-        window.locator("[data-figure]").evaluate_all("all => all.map((each) => each.childElementCount > 0)")
-    )
+    assert window.locator("[data-figure]").evaluate_all("all => all.map((each) => each.dataset.figure)") == FIGURES
+    assert all(window.locator("[data-figure]").evaluate_all("all => all.map((each) => each.childElementCount > 0)"))
 
 
 @pytest.mark.parametrize("name", FIGURES[1:])
@@ -75,11 +70,7 @@ def test_every_control_changes_its_figure_by_keyboard(window, name):
     for control in shown.locator('input[type="range"]:visible, .handle, .seat-card, select').all():
         before = shown.evaluate(STATE)
         control.focus()
-        for key in (
-            "ArrowRight",
-            "ArrowDown",
-            "ArrowLeft",
-        ):  # one of them may be at an end, or not a way to go
+        for key in ("ArrowRight", "ArrowDown", "ArrowLeft"):  # one of them may be at an end, or not a way to go
             control.press(key)
             if shown.evaluate(STATE) != before:
                 break

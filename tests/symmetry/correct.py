@@ -81,12 +81,5 @@ def everything() -> Table:
         correct_x_transformers,
     )
 
-    parts = (
-        correct_ours,
-        correct_torch,
-        correct_plain,
-        correct_huggingface,
-        correct_x_transformers,
-        correct_geometric,
-    )
+    parts = (correct_ours, correct_torch, correct_plain, correct_huggingface, correct_x_transformers, correct_geometric)
     return {f"{part.LIBRARY}: {name}": each for part in parts for name, each in part.TABLE.items()}

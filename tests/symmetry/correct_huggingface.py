@@ -56,18 +56,8 @@ DECODES = f"{TOKENS} causality cache padding"
 @add(DECODES, name="GPT-2", of="GPT2", **GPT)
 @add(f"{DECODES} shift", name="GPT-J", seldom=True, of="GPTJ", rotary_dim=4, keeps=Shifts(), **GPT)
 @add(f"{DECODES} shift", name="Llama", of="Llama", keeps=Shifts(), **GROUPED)
-@add(
-    f"{DECODES} shift", name="Mistral, window of 4", of="Mistral", sliding_window=4, keeps=Shifts(), **GROUPED
-)
-@add(
-    f"{DECODES} shift",
-    name="Mixtral",
-    seldom=True,
-    of="Mixtral",
-    num_local_experts=4,
-    keeps=Shifts(),
-    **GROUPED,
-)
+@add(f"{DECODES} shift", name="Mistral, window of 4", of="Mistral", sliding_window=4, keeps=Shifts(), **GROUPED)
+@add(f"{DECODES} shift", name="Mixtral", seldom=True, of="Mixtral", num_local_experts=4, keeps=Shifts(), **GROUPED)
 @add(f"{DECODES} shift", name="Qwen2", seldom=True, of="Qwen2", keeps=Shifts(), **GROUPED)
 @add(f"{DECODES} shift", name="Gemma", seldom=True, of="Gemma", head_dim=8, keeps=Shifts(), **GROUPED)
 @add(f"{DECODES} shift", name="Phi", seldom=True, of="Phi", keeps=Shifts(), **LLAMA)
@@ -75,17 +65,7 @@ DECODES = f"{TOKENS} causality cache padding"
 @add(f"{DECODES} shift", name="Falcon", seldom=True, of="Falcon", keeps=Shifts(), **LLAMA)
 @add(DECODES, name="OPT", of="OPT", ffn_dim=48, word_embed_proj_dim=32, **LLAMA)
 @add(DECODES, name="Bloom", of="Bloom", places=None, hidden_size=32, n_layer=2, n_head=4)
-@add(
-    DECODES,
-    name="MPT",
-    seldom=True,
-    of="Mpt",
-    places=None,
-    d_model=32,
-    n_layers=2,
-    n_heads=4,
-    max_seq_len=128,
-)
+@add(DECODES, name="MPT", seldom=True, of="Mpt", places=None, d_model=32, n_layers=2, n_heads=4, max_seq_len=128)
 def decoder(of: str, places: str | None = "position_ids", keeps: Any = None, **options: Any) -> Made:
     stream = Stream("input_ids", mask="attention_mask", places=places, sides=EITHER)
     roles = Roles(streams=(stream,), step=step, promises={"causality": "holds", "reordering": "not promised"})
@@ -97,18 +77,10 @@ def decoder(of: str, places: str | None = "position_ids", keeps: Any = None, **o
 def mamba() -> Made:
     stream = Stream("input_ids", mask="attention_mask", sides=EITHER)
     model = built("MambaForCausalLM", config_of("Mamba", hidden_size=16, num_hidden_layers=2, state_size=4))
-    return (
-        model,
-        {"input_ids": ids(VOCAB)},
-        {"roles": Roles(streams=(stream,), promises={"causality": "holds"})},
-    )
+    return (model, {"input_ids": ids(VOCAB)}, {"roles": Roles(streams=(stream,), promises={"causality": "holds"})})
 
 
-DEBERTA: dict[str, Any] = {
-    "relative_attention": True,
-    "pos_att_type": ["p2c", "c2p"],
-    "position_biased_input": False,
-}
+DEBERTA: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
 ENCODES = f"{TOKENS} padding reordering"
 
 
@@ -135,14 +107,7 @@ def BERT_classifier() -> Made:
 
 
 @add(f"{TOKENS} padding", name="DeBERTa", seldom=True, of="DebertaV2", **DEBERTA, **LLAMA)
-@add(
-    f"{TOKENS} padding",
-    name="ModernBERT, window of 4",
-    seldom=True,
-    of="ModernBert",
-    local_attention=4,
-    **LLAMA,
-)
+@add(f"{TOKENS} padding", name="ModernBERT, window of 4", seldom=True, of="ModernBert", local_attention=4, **LLAMA)
 def relative_encoder(of: str, **options: Any) -> Made:
     stream = Stream("input_ids", mask="attention_mask", sides=EITHER)
     return (
@@ -175,13 +140,8 @@ BART: dict[str, Any] = {
 @add(DECODES, name="BART", seldom=True, of="Bart", **BART)
 @add(DECODES, name="Marian", seldom=True, of="Marian", decoder_start_token_id=0, **BART)
 def encoder_decoder(of: str, **options: Any) -> Made:
-    model = built(
-        "MarianMTModel" if of == "Marian" else f"{of}ForConditionalGeneration", config_of(of, **options)
-    )
-    streams = (
-        Stream("decoder_input_ids", mask="decoder_attention_mask"),
-        Stream("input_ids", mask="attention_mask"),
-    )
+    model = built("MarianMTModel" if of == "Marian" else f"{of}ForConditionalGeneration", config_of(of, **options))
+    streams = (Stream("decoder_input_ids", mask="decoder_attention_mask"), Stream("input_ids", mask="attention_mask"))
     roles = Roles(streams=streams, step=step, promises={"causality": "holds"})
     return model, {"input_ids": ids(VOCAB, n=10), "decoder_input_ids": ids(VOCAB, n=7)}, {"roles": roles}
 

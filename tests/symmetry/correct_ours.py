@@ -39,25 +39,11 @@ DECODES = f"{TOKENS} causality cache padding reordering"
 
 @add(f"{DECODES} shift", name="decoder, rotary", kv_heads=1)
 @add(f"{DECODES} shift", name="decoder, ALiBi", position="none", bias="alibi")
-@add(
-    f"{DECODES} shift",
-    name="decoder, buckets",
-    seldom=True,
-    position="none",
-    bias="buckets",
-    placement="post",
-)
+@add(f"{DECODES} shift", name="decoder, buckets", seldom=True, position="none", bias="buckets", placement="post")
 @add(f"{DECODES} shift", name="decoder, window and runs", attention=WindowAttention(width=4), ngrams=3)
 @add(f"{DECODES} shift", name="decoder, no position", seldom=True, position="none")
 @add(DECODES, name="decoder, learned", position="learned", tied=True)
-@add(
-    DECODES,
-    name="decoder, concatenated",
-    seldom=True,
-    position="concatenated",
-    placement="deepnorm",
-    dropout=0.2,
-)
+@add(DECODES, name="decoder, concatenated", seldom=True, position="concatenated", placement="deepnorm", dropout=0.2)
 @add(f"{DECODES} shift", name="decoder, blocks that begin at zero", seldom=True, zero_start=True, softcap=5.0)
 def decoder(**options: Any) -> Made:
     model = Decoder(DecoderConfig(**SMALL | options))
@@ -73,13 +59,7 @@ ENCODES = f"{TOKENS} padding reordering"
 @add(ENCODES, name="encoder, sinusoidal", seldom=True, position="sinusoidal", embedding_norm=True)
 @add(f"{ENCODES} permutation shift", name="classifier of a set", classes=3)
 @add(f"{ENCODES} permutation shift", name="classifier, largest of a set", seldom=True, classes=3, pool="max")
-@add(
-    f"{ENCODES} permutation shift",
-    name="classifier, attention pool",
-    seldom=True,
-    classes=3,
-    pool="attention",
-)
+@add(f"{ENCODES} permutation shift", name="classifier, attention pool", seldom=True, classes=3, pool="attention")
 @add(f"{ENCODES} shift", name="classifier, class token", classes=3, pool="class", bias="alibi")
 def encoder(position: str = "none", **options: Any) -> Made:
     """Nothing is said: names of the inputs and `model.symmetry` must be enough."""
@@ -125,11 +105,7 @@ def attention() -> Made:
 @add(f"{TOKENS} padding permutation", name="softmax memory", cls=lambda: Softmax(16, 8))
 def pool(cls: Any, promises: Any = None) -> Made:
     stream = Stream("x", mask="real", sides=("right", "left"))
-    return (
-        cls(),
-        vectors(),
-        {"roles": Roles(streams=(stream,), promises=promises or {}), "symmetry": Permutations()},
-    )
+    return (cls(), vectors(), {"roles": Roles(streams=(stream,), promises=promises or {}), "symmetry": Permutations()})
 
 
 @add(f"{TOKENS} padding", name="fading memory", cls=lambda: Fading(16, 8, learned=True))

@@ -61,15 +61,9 @@ CASES = {
         nn.MultiheadAttention(D, 2, batch_first=True),
         (rows(3, 9), rows(3, 9), rows(3, 9)),
     ),
-    "cross attention": lambda: (
-        nn.MultiheadAttention(D, 2, batch_first=True),
-        (rows(3, 9), rows(3, 5), rows(3, 5)),
-    ),
+    "cross attention": lambda: (nn.MultiheadAttention(D, 2, batch_first=True), (rows(3, 9), rows(3, 5), rows(3, 5))),
     "transformer": lambda: (nn.Transformer(D, 2, 1, 1, 32), (rows(9, 3), rows(7, 3))),
-    "transformer, batch first": lambda: (
-        nn.Transformer(D, 2, 1, 1, 32, batch_first=True),
-        (rows(3, 9), rows(3, 7)),
-    ),
+    "transformer, batch first": lambda: (nn.Transformer(D, 2, 1, 1, 32, batch_first=True), (rows(3, 9), rows(3, 7))),
     "lstm": lambda: (nn.LSTM(D, 8), rows(9, 3)),
     "lstm, batch first": lambda: (nn.LSTM(D, 8, batch_first=True), rows(3, 9)),
     "gru, as many rows as tokens": lambda: (nn.GRU(D, 8), rows(4, 4)),
@@ -94,9 +88,7 @@ OPEN = {"packed"}  # the shape of a row depends on the longest row beside it
 LIBRARY = "torch, plain call"
 TABLE: Table = {
     name: Correct(
-        functools.partial(lambda make: (*make(), {}), make),
-        frozenset({"determinism", "neighbours"}),
-        seldom=True,
+        functools.partial(lambda make: (*make(), {}), make), frozenset({"determinism", "neighbours"}), seldom=True
     )
     for name, make in CASES.items()
     if name not in OPEN and not name.startswith(("function", "partial"))  # which have no eval mode

@@ -49,11 +49,7 @@ def cross_attention() -> Made:
 @add(f"{TOKENS} padding permutation", name="encoder layer")
 @add(f"{TOKENS} padding permutation", name="encoder layer, norm first", norm_first=True, activation="gelu")
 def encoder_layer(**options: Any) -> Made:
-    return (
-        nn.TransformerEncoderLayer(16, 4, 24, batch_first=True, **options),
-        vectors(),
-        {"symmetry": Permutations()},
-    )
+    return (nn.TransformerEncoderLayer(16, 4, 24, batch_first=True, **options), vectors(), {"symmetry": Permutations()})
 
 
 @add(f"{TOKENS} padding permutation", name="encoder")
@@ -79,9 +75,7 @@ class CausalEncoder(nn.Module):
         n = tokens.shape[1]
         later = torch.ones(n, n, dtype=torch.bool, device=tokens.device).triu(1)
         x = self.embed(tokens) + self.places.weight[:n]
-        return self.head(
-            self.encoder(x, mask=later, src_key_padding_mask=src_key_padding_mask, is_causal=True)
-        )
+        return self.head(self.encoder(x, mask=later, src_key_padding_mask=src_key_padding_mask, is_causal=True))
 
 
 @add(f"{TOKENS} padding causality")
@@ -236,11 +230,7 @@ def batch_norm(model: nn.Module) -> nn.Module:
 @add(f"{ROW} shift", mixes=True)
 def batch_norm_net() -> Made:
     model = nn.Sequential(around(3, 8), nn.BatchNorm2d(8), nn.ReLU(), around(8, 4), nn.BatchNorm2d(4))
-    return (
-        batch_norm(model),
-        images(),
-        {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)},
-    )
+    return (batch_norm(model), images(), {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)})
 
 
 @add(f"{TOKENS} permutation")
@@ -251,11 +241,7 @@ def layer_norm_MLP() -> Made:
 
 @add(f"{ROW} shift")
 def group_norm_net() -> Made:
-    return (
-        nn.Sequential(around(3, 8), nn.GroupNorm(2, 8), nn.SiLU(), around(8, 4)),
-        images(),
-        {"symmetry": Shifts()},
-    )
+    return (nn.Sequential(around(3, 8), nn.GroupNorm(2, 8), nn.SiLU(), around(8, 4)), images(), {"symmetry": Shifts()})
 
 
 class DeepSets(nn.Module):

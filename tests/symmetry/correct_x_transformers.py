@@ -18,9 +18,7 @@ VOCAB = 23
 SIZES: dict[str, Any] = {"dim": 32, "depth": 2, "heads": 4, "attn_dim_head": 8, "rotary_emb_dim": 4}
 
 
-def wrapped(
-    layers: str, *, pooled: dict[str, Any] | None = None, absolute: bool = False, **options: Any
-) -> Any:
+def wrapped(layers: str, *, pooled: dict[str, Any] | None = None, absolute: bool = False, **options: Any) -> Any:
     """Tokens to logits, with an Encoder or a Decoder inside."""
     import loguru
     import x_transformers
@@ -58,29 +56,15 @@ DECODES = f"{TOKENS} causality padding cache"
 def decoder(absolute: bool = False, **options: Any) -> Made:
     model = wrapped("Decoder", absolute=absolute, **options)
     stream = Stream("x", mask="mask", sides=("right",) if absolute else ("right", "left"))
-    return (
-        model,
-        {"x": ids(VOCAB)},
-        {"roles": Roles(streams=(stream,), step=step, promises={"causality": "holds"})},
-    )
+    return (model, {"x": ids(VOCAB)}, {"roles": Roles(streams=(stream,), step=step, promises={"causality": "holds"})})
 
 
 @add(f"{TOKENS} padding", name="encoder, learned places", seldom=True, absolute=True)
 @add(f"{TOKENS} padding permutation", name="encoder of a set", keeps=Permutations())
 @add(
-    f"{TOKENS} padding permutation",
-    name="encoder of a set, flash",
-    seldom=True,
-    keeps=Permutations(),
-    attn_flash=True,
+    f"{TOKENS} padding permutation", name="encoder of a set, flash", seldom=True, keeps=Permutations(), attn_flash=True
 )
-@add(
-    f"{TOKENS} padding reordering shift",
-    name="encoder, rotary",
-    keeps=Shifts(),
-    places="pos",
-    rotary_pos_emb=True,
-)
+@add(f"{TOKENS} padding reordering shift", name="encoder, rotary", keeps=Shifts(), places="pos", rotary_pos_emb=True)
 @add(f"{TOKENS} padding", name="encoder, T5 bias", seldom=True, rel_pos_bias=True)
 def encoder(absolute: bool = False, keeps: Any = None, places: str | None = None, **options: Any) -> Made:
     model = wrapped("Encoder", absolute=absolute, **options)
@@ -92,11 +76,7 @@ def encoder(absolute: bool = False, keeps: Any = None, places: str | None = None
 @add(f"{TOKENS} padding permutation")
 def mean_of_a_set() -> Made:
     model = wrapped("Encoder", pooled={"average_pool_embed": True, "logits_dim": 5})
-    return (
-        model,
-        {"x": ids(VOCAB)},
-        {"roles": Roles(streams=(Stream("x", mask="mask"),)), "symmetry": Permutations()},
-    )
+    return (model, {"x": ids(VOCAB)}, {"roles": Roles(streams=(Stream("x", mask="mask"),)), "symmetry": Permutations()})
 
 
 @add(ROW)

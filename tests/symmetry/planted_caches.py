@@ -73,9 +73,7 @@ def alibi_on_the_query_length(bug: bool) -> Case:
 class TurnedTwice(Causal):
     """Keys are kept after they were turned, and turned once more with the new ones."""
 
-    def remember(
-        self, k: Tensor, v: Tensor, where: Tensor, past: dict | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def remember(self, k: Tensor, v: Tensor, where: Tensor, past: dict | None) -> tuple[Tensor, Tensor, Tensor]:
         if self.bug and past is not None and self in past:
             before = past[self]
             past[self] = rotate(before[0], before[2]), *before[1:]
@@ -119,9 +117,7 @@ def learned_places_restart_at_zero(bug: bool) -> Case:
 class Forgetful(Causal):
     """The oldest key is thrown away when the second call comes."""
 
-    def remember(
-        self, k: Tensor, v: Tensor, where: Tensor, past: dict | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def remember(self, k: Tensor, v: Tensor, where: Tensor, past: dict | None) -> tuple[Tensor, Tensor, Tensor]:
         if self.bug and past is not None and self in past:
             before = past[self]
             past[self] = before[0][:, :, 1:], before[1][:, :, 1:], before[2][:, 1:]
@@ -139,9 +135,7 @@ class Rolling(Causal):
     def sees(self, here: Tensor, there: Tensor) -> Tensor:
         return (there <= here) & (there > here - 5)
 
-    def remember(
-        self, k: Tensor, v: Tensor, where: Tensor, past: dict | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def remember(self, k: Tensor, v: Tensor, where: Tensor, past: dict | None) -> tuple[Tensor, Tensor, Tensor]:
         k, v, where = super().remember(k, v, where, past)
         if past is not None:
             kept = 4 - self.bug
@@ -157,9 +151,7 @@ def rolling_cache_one_too_short(bug: bool) -> Case:
 class Rounded(Causal):
     """What is kept is rounded to eight bits."""
 
-    def remember(
-        self, k: Tensor, v: Tensor, where: Tensor, past: dict | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def remember(self, k: Tensor, v: Tensor, where: Tensor, past: dict | None) -> tuple[Tensor, Tensor, Tensor]:
         k, v, where = super().remember(k, v, where, past)
         if self.bug and past is not None:
             past[self] = k.bfloat16().to(k.dtype), v.bfloat16().to(v.dtype), where
@@ -193,11 +185,7 @@ class Gated(nn.Module):
 
     def forward(self, x: Tensor, past: dict | None = None) -> Tensor:
         gate, new = self.gate(x).sigmoid(), self.new(x).tanh()
-        state = (
-            x.new_zeros(len(x), WIDTH)
-            if past is None or self.bug
-            else past.get(self, x.new_zeros(len(x), WIDTH))
-        )
+        state = x.new_zeros(len(x), WIDTH) if past is None or self.bug else past.get(self, x.new_zeros(len(x), WIDTH))
         seen = []
         for t in range(x.shape[1]):
             state = gate[:, t] * state + (1 - gate[:, t]) * new[:, t]

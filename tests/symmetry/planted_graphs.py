@@ -39,11 +39,7 @@ class Graph(nn.Module):
     """Two layers of messages between an embedding and a head, for each node or for the whole graph."""
 
     def __init__(
-        self,
-        first: nn.Module,
-        second: nn.Module,
-        readout: nn.Module | None = None,
-        place: nn.Module | None = None,
+        self, first: nn.Module, second: nn.Module, readout: nn.Module | None = None, place: nn.Module | None = None
     ):
         super().__init__()
         self.embed, self.place = nn.Linear(FEATURES, WIDTH), place or nn.Identity()

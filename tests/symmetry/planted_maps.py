@@ -59,9 +59,7 @@ def zeros(into: int = CHANNELS, **options: Any) -> Callable[[], nn.Module]:
     return lambda: unit(Around(into, CHANNELS, zeros=True, **options))
 
 
-def plant_each(
-    law: str, name: str, at: str, make: Callable[[bool], Case], also: tuple[str, ...] = ()
-) -> None:
+def plant_each(law: str, name: str, at: str, make: Callable[[bool], Case], also: tuple[str, ...] = ()) -> None:
     make.__name__ = name
     planted(law, at=at, also=also)(make)
 
@@ -278,9 +276,7 @@ class Tokens(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         maps = self.embed(x)
-        turned_wrong = (
-            maps.reshape(len(x), -1, CHANNELS) if self.how == "reshape" else maps.flatten(2).transpose(1, 2)
-        )
+        turned_wrong = maps.reshape(len(x), -1, CHANNELS) if self.how == "reshape" else maps.flatten(2).transpose(1, 2)
         tokens = torch.cat([self.first.expand(len(x), -1, -1), turned_wrong], 1)
         tokens = self.blocks[0](tokens)
         if self.how == "table":
@@ -322,9 +318,7 @@ def a_map_reshaped_into_tokens(bug: bool) -> Case:
 @planted("permutation", at="position", also=("shift",))
 def learned_places_in_a_bag_of_patches(bug: bool) -> Case:
     how = "learned" if bug else "none"
-    model = ViT(
-        ViTConfig(classes=KINDS, size=SIDE, patch=4, dim=32, depth=2, heads=4, registers=1, position=how)
-    )
+    model = ViT(ViTConfig(classes=KINDS, size=SIDE, patch=4, dim=32, depth=2, heads=4, registers=1, position=how))
     return case(model, product(Permutations(), Shifts(4)), patch=4)
 
 
@@ -361,8 +355,7 @@ class ChannelsLast(nn.Module):
 @planted("shift", at="layers.2.depthwise")
 def zeros_between_layers_with_channels_last(bug: bool) -> Case:
     return case(
-        Network(unit(Around(3, CHANNELS)), ChannelsLast(False), ChannelsLast(bug), ChannelsLast(False)),
-        Shifts(),
+        Network(unit(Around(3, CHANNELS)), ChannelsLast(False), ChannelsLast(bug), ChannelsLast(False)), Shifts()
     )
 
 
@@ -391,7 +384,5 @@ class Steepness(nn.Module):
 @planted("rotation", at="layers.1", also=("reflection",))
 def a_vector_taken_for_two_numbers(bug: bool) -> Case:
     return case(
-        Network(Slope(), Steepness(bug), Turned(3, CHANNELS)),
-        product(TURNS, Shifts()),
-        reflection="not promised",
+        Network(Slope(), Steepness(bug), Turned(3, CHANNELS)), product(TURNS, Shifts()), reflection="not promised"
     )

@@ -226,9 +226,7 @@ class Beside(nn.Module):
         self.share = nn.Parameter(torch.rand(WIDTH))
 
     def forward(self, x: Tensor, where: Tensor) -> Tensor:
-        beside = (
-            functional.pad(x[:, 1:], (0, 0, 0, 1)) if self.bug else functional.pad(x[:, :-1], (0, 0, 1, 0))
-        )
+        beside = functional.pad(x[:, 1:], (0, 0, 0, 1)) if self.bug else functional.pad(x[:, :-1], (0, 0, 1, 0))
         return x + self.share * beside
 
 

@@ -158,11 +158,7 @@ class DeepSets(nn.Module):
 
 
 def deep_sets(pool: nn.Module) -> Case:
-    return (
-        DeepSets(pool),
-        vectors(),
-        {"roles": Roles(streams=(Stream("tokens"),)), "symmetry": Permutations()},
-    )
+    return (DeepSets(pool), vectors(), {"roles": Roles(streams=(Stream("tokens"),)), "symmetry": Permutations()})
 
 
 class ReadInOrder(nn.Module):

@@ -256,9 +256,7 @@ class Reader(nn.Module):
 
     def forward(self, tokens: Tensor, real: Tensor | None = None) -> Tensor:
         x = self.embed(tokens)
-        return self.head(
-            self.backwards(x, torch.ones_like(tokens, dtype=torch.bool) if real is None else real)
-        )
+        return self.head(self.backwards(x, torch.ones_like(tokens, dtype=torch.bool) if real is None else real))
 
 
 @planted("padding", at="backwards")

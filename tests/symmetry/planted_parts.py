@@ -78,9 +78,7 @@ class Attention(nn.Module):
         """scores: b h n m, allowed: b n m. A query that may see nothing sees everything alike, and is nobody's key."""
         return scores.masked_fill(~allowed[:, None], torch.finfo(scores.dtype).min).softmax(-1)
 
-    def remember(
-        self, k: Tensor, v: Tensor, where: Tensor, past: dict | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def remember(self, k: Tensor, v: Tensor, where: Tensor, past: dict | None) -> tuple[Tensor, Tensor, Tensor]:
         if past is None:
             return k, v, where
         if self in past:
@@ -169,11 +167,7 @@ class Transformer(nn.Module):
         self.norm, self.pool, self.head = nn.LayerNorm(WIDTH), pool, nn.Linear(WIDTH, VOCAB)
 
     def forward(
-        self,
-        tokens: Tensor,
-        real: Tensor | None = None,
-        where: Tensor | None = None,
-        past: dict | None = None,
+        self, tokens: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None
     ) -> Tensor:
         if where is None:
             where = self.places(tokens, real) + (0 if past is None else past.get("seen", 0))

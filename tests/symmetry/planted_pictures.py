@@ -7,15 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.symmetry.actions import Fixed, OnAxis, OnVectors
-from regard.symmetry.groups import (
-    Permutations,
-    Reflections,
-    Rotations,
-    Scalings,
-    Shifts,
-    Translations,
-    product,
-)
+from regard.symmetry.groups import Permutations, Reflections, Rotations, Scalings, Shifts, Translations, product
 from regard.symmetry.laws import Symmetry
 from regard.symmetry.roles import Roles, Stream
 from tests.symmetry.planted import Case, planted
@@ -28,9 +20,7 @@ class Around(nn.Conv2d):
     """A convolution whose edges meet. Each bug does something else at the edge, or between."""
 
     def __init__(self, into: int, out: int, *, zeros: bool = False, stride: int = 1):
-        super().__init__(
-            into, out, 3, padding=1, padding_mode="zeros" if zeros else "circular", stride=stride
-        )
+        super().__init__(into, out, 3, padding=1, padding_mode="zeros" if zeros else "circular", stride=stride)
 
 
 class Images(nn.Module):
@@ -203,13 +193,9 @@ class Handed(nn.Module):
         self.bug = bug
 
     def forward(self, points: Tensor) -> Tensor:
-        moments = torch.stack(
-            [(points * points.norm(dim=-1, keepdim=True) ** p).mean(1) for p in range(3)], -1
-        )
+        moments = torch.stack([(points * points.norm(dim=-1, keepdim=True) ** p).mean(1) for p in range(3)], -1)
         volume = 3 * torch.linalg.det(moments)[:, None, None]
-        return torch.cat(
-            [Lengths()(points), (volume if self.bug else volume.abs()).expand(-1, points.shape[1], 1)], -1
-        )
+        return torch.cat([Lengths()(points), (volume if self.bug else volume.abs()).expand(-1, points.shape[1], 1)], -1)
 
 
 class Cloud(nn.Module):
@@ -249,11 +235,7 @@ def centred_on_the_first_point(bug: bool) -> Case:
     moved = Symmetry(Shifts(), {"points": OnVectors()}, Fixed(), "shift")
     turned = Symmetry(Rotations("space"), {"points": OnVectors()}, Fixed(), "rotation")
     ordered = Symmetry(Permutations(), {"points": OnAxis(1)}, Fixed(), "permutation")
-    return (
-        Cloud(Centred(bug), features=Lengths()),
-        points(),
-        {"roles": CLOUD, "symmetry": [moved, turned, ordered]},
-    )
+    return (Cloud(Centred(bug), features=Lengths()), points(), {"roles": CLOUD, "symmetry": [moved, turned, ordered]})
 
 
 @planted("reflection", at="features")

@@ -287,9 +287,7 @@ class Spread(nn.Module):
         x = x + 30.0  # activations are often far from 0
         mean = x.mean(-1, keepdim=True)
         spread = (
-            (x * x).mean(-1, keepdim=True) - mean * mean
-            if self.bug
-            else (x - mean).square().mean(-1, keepdim=True)
+            (x * x).mean(-1, keepdim=True) - mean * mean if self.bug else (x - mean).square().mean(-1, keepdim=True)
         )
         return (x - mean) / (spread.clamp(min=0) + 1e-2).sqrt()
 

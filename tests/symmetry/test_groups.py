@@ -61,9 +61,7 @@ def test_words():
     assert str(Trivial()) == "nothing"
     assert str(EVERYTHING) == "permutations and shifts"
     assert str(Shifts(4)) == "shifts by multiples of 4"
-    with pytest.raises(
-        ValueError, match=r"step must be a positive whole number, got 0; Shifts\(\) is every shift"
-    ):
+    with pytest.raises(ValueError, match=r"step must be a positive whole number, got 0; Shifts\(\) is every shift"):
         Shifts(0)
 
 
@@ -84,9 +82,7 @@ def test_every_element_is_there_once_and_as_likely_as_any(group, order):
     image, random = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)), Random(0)
     does = [OnGrid().act(g, image).numpy().tobytes() for g in group.elements((4, 4))]
     assert group.order((4, 4)) == len(does) == len(set(does)) == order
-    drawn = Counter(
-        OnGrid().act(group.sample((4, 4), random), image).numpy().tobytes() for _ in range(60 * order)
-    )
+    drawn = Counter(OnGrid().act(group.sample((4, 4), random), image).numpy().tobytes() for _ in range(60 * order))
     assert set(drawn) == set(does)
     assert all(25 < count < 110 for count in drawn.values())  # 60 each, give or take five times its deviation
     reached = {image.numpy().tobytes(): image}

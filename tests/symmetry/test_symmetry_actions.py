@@ -5,17 +5,7 @@ from random import Random
 import pytest
 import torch
 
-from regard.symmetry.actions import (
-    Fixed,
-    OnAxis,
-    OnBoth,
-    OnEdges,
-    OnGrid,
-    OnPoses,
-    OnVectors,
-    OnWhere,
-    Together,
-)
+from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnPoses, OnVectors, OnWhere, Together
 from regard.symmetry.elements import IDENTITY, Composed, Mirror, Permutation, Scale, Shift, Turn, quarter
 from regard.symmetry.groups import Permutations, Reflections, Rotations, Scalings, Shifts, Trivial, product
 
@@ -37,11 +27,7 @@ CASES = [
     (Shifts(), OnWhere(), torch.arange(7).double()),
     (Rotations(), OnPoses(1), SEQUENCE[:, :4]),
     (Reflections(), OnPoses(0, 8), torch.arange(8.0)),
-    (
-        Reflections(),
-        Together((OnPoses(0, 8), OnGrid())),
-        torch.rand(8, 6, 6, generator=DRAW, dtype=torch.float64),
-    ),
+    (Reflections(), Together((OnPoses(0, 8), OnGrid())), torch.rand(8, 6, 6, generator=DRAW, dtype=torch.float64)),
     (Permutations(), Together((OnAxis(1), OnAxis(2))), SQUARE),
 ]
 
@@ -61,12 +47,7 @@ def test_an_element_does_something_and_can_be_undone(group, action, x):
 
 def test_what_the_words_say():
     x = torch.arange(4)[None, :, None]
-    assert OnAxis(1).act(Permutation((2, 0, 3, 1)), x).flatten().tolist() == [
-        2,
-        0,
-        3,
-        1,
-    ]  # (Px)_i = x_order[i]
+    assert OnAxis(1).act(Permutation((2, 0, 3, 1)), x).flatten().tolist() == [2, 0, 3, 1]  # (Px)_i = x_order[i]
     assert OnAxis(1).act(Shift((1,)), x).flatten().tolist() == [3, 0, 1, 2]  # (Sx)_i = x_(i−1)
     image = torch.arange(4).view(1, 1, 2, 2)
     assert torch.equal(OnGrid().act(quarter(1), image), torch.rot90(image, 1, (-2, -1)))
@@ -83,10 +64,7 @@ def test_composed_elements_act_one_after_another_and_are_undone_the_other_way_ro
     assert torch.equal(moved, IMAGE.rot90(1, (-2, -1)).flip(-1).roll((1, 2), (-2, -1)))
     assert torch.equal(OnGrid().act(both.inverse(), moved), IMAGE)
     assert OnGrid().act(IDENTITY, IMAGE) is IMAGE and IDENTITY.inverse() == IDENTITY
-    assert (str(both), str(IDENTITY)) == (
-        "turn by 90°, then mirror axis 1, then shift by +1, +2",
-        "nothing at all",
-    )
+    assert (str(both), str(IDENTITY)) == ("turn by 90°, then mirror axis 1, then shift by +1, +2", "nothing at all")
     assert torch.equal(
         OnBoth().act(Composed((Permutation((1, 2, 3, 4, 5, 6, 0)),)), SQUARE), SQUARE.roll((-1, -1), (1, 2))
     )
@@ -143,16 +121,10 @@ def test_words_of_elements():
         (lambda: Permutation((0, 0)), r"a permutation holds each of 0 … 1 once, got \[0, 0\]"),
         (lambda: OnAxis(1).act(Permutation((1, 0)), SEQUENCE), "a permutation of 2 acts on no axis of 7"),
         (lambda: OnAxis(1).act(Scale(2.0), SEQUENCE), "times 2 has no meaning on axis 1"),
-        (
-            lambda: OnGrid(stride=2).act(Shift((1, 0)), IMAGE),
-            "no whole number of steps on a grid 2 times coarser",
-        ),
+        (lambda: OnGrid(stride=2).act(Shift((1, 0)), IMAGE), "no whole number of steps on a grid 2 times coarser"),
         (lambda: OnVectors().act(quarter(1), SEQUENCE), "a turn of 2 dimensions acts on no vectors of 3"),
         (lambda: OnPoses(1).act(quarter(1), SEQUENCE), "4 poses are on no axis of 7"),
-        (
-            lambda: OnPoses(1).act(Mirror(1), SEQUENCE),
-            "mirror axis 1 has no meaning on the 4 poses along axis 1",
-        ),
+        (lambda: OnPoses(1).act(Mirror(1), SEQUENCE), "mirror axis 1 has no meaning on the 4 poses along axis 1"),
         (lambda: OnEdges().along(), "on the ends of edges, values do not move along axes"),
         (lambda: Rotations("round"), "rotations are of 'quarter', 'plane' or 'space', got 'round'"),
     ],

@@ -47,12 +47,8 @@ def test_permutation_matrices_move_as_permutations_do():
     assert torch.equal(matrix @ x, x[order])
     assert torch.equal(matrix @ x, OnAxis(0).act(Permutation((2, 0, 3, 1)), x))
     assert torch.equal(order_of(matrix), order)
-    batch = torch.stack(
-        [torch.randperm(6, generator=torch.Generator().manual_seed(k)) for k in range(8)]
-    ).view(2, 4, 6)
-    assert permutation_matrix(batch).shape == (2, 4, 6, 6) and torch.equal(
-        order_of(permutation_matrix(batch)), batch
-    )
+    batch = torch.stack([torch.randperm(6, generator=torch.Generator().manual_seed(k)) for k in range(8)]).view(2, 4, 6)
+    assert permutation_matrix(batch).shape == (2, 4, 6, 6) and torch.equal(order_of(permutation_matrix(batch)), batch)
     for matrices in (permutation_matrix(batch), permutation_matrix(torch.tensor([0]))):
         assert error_of(matrices).max() == 0
 
@@ -88,9 +84,7 @@ def test_sinkhorn_says_when_it_has_not_arrived():
     short, long = sinkhorn(scores, iterations=3), sinkhorn(scores, iterations=5000, tolerance=1e-6)
     assert not short.converged and short.iterations == 3 and short.error > 1e-3
     assert long.converged and 3 < long.iterations < 5000 and long.error < 2e-6
-    never = sinkhorn(
-        torch.tensor([[0.0, 0.0, 0.0], [0.0, -math.inf, -math.inf], [0.0, -math.inf, -math.inf]])
-    )
+    never = sinkhorn(torch.tensor([[0.0, 0.0, 0.0], [0.0, -math.inf, -math.inf], [0.0, -math.inf, -math.inf]]))
     assert not never.converged and never.error > 0.1  # no permutation is allowed here
     huge = sinkhorn(torch.tensor([[1e6, 0.0], [0.0, 1e6]]))
     assert huge.converged and torch.equal(huge.matrix, torch.eye(2))
@@ -136,12 +130,8 @@ def test_assign_is_the_best_of_all_orders(n):
 def test_gumbel_sinkhorn_draws_orders_as_likely_as_their_scores_say():
     """At n = 2 the noise is a difference of two sums of two Gumbels, and order 01 is likelier the higher its score."""
     scores = torch.tensor([[1.5, 0.0], [0.0, 1.5]], dtype=torch.float64).expand(3000, 2, 2)
-    drawn = gumbel_sinkhorn(
-        scores, temperature=0.3, generator=torch.Generator().manual_seed(0), iterations=50
-    )
-    again = gumbel_sinkhorn(
-        scores, temperature=0.3, generator=torch.Generator().manual_seed(0), iterations=50
-    )
+    drawn = gumbel_sinkhorn(scores, temperature=0.3, generator=torch.Generator().manual_seed(0), iterations=50)
+    again = gumbel_sinkhorn(scores, temperature=0.3, generator=torch.Generator().manual_seed(0), iterations=50)
     assert torch.equal(drawn.matrix, again.matrix)
     uniform = torch.rand(3000, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     noise = -(-uniform.log()).log()
@@ -173,9 +163,7 @@ def test_soft_sort():
     middle = soft_sort(x, temperature=0.5)
     soft = (middle.matrix @ x[..., None])[..., 0]
     assert middle.converged and (soft[:, 1:] > soft[:, :-1]).all()
-    assert torch.autograd.gradcheck(
-        lambda x: soft_sort(x, temperature=0.5, iterations=30).matrix, (x[:1, :4],)
-    )
+    assert torch.autograd.gradcheck(lambda x: soft_sort(x, temperature=0.5, iterations=30).matrix, (x[:1, :4],))
     assert soft_sort(torch.tensor([2.0])).matrix.tolist() == [[1.0]]
 
 
@@ -211,9 +199,7 @@ def test_the_bound_is_reached_and_a_permutation_is_itself():
 def test_any_mean_of_permutations_is_one_again(chosen):
     """Sparse ones too, where hardly any permutation fits."""
     total = sum(weight for _, weight in chosen)
-    matrix = sum(
-        weight / total * permutation_matrix(torch.tensor(order), torch.float64) for order, weight in chosen
-    )
+    matrix = sum(weight / total * permutation_matrix(torch.tensor(order), torch.float64) for order, weight in chosen)
     parts = decompose(matrix)
     torch.testing.assert_close(parts.matrix(), matrix, rtol=0, atol=1e-12)
     assert len(parts.weights) <= 17
@@ -237,16 +223,10 @@ def test_no_corner_is_nearer_than_the_projection(n, scale):
 
 def test_projection_agrees_with_a_solver_of_scipy():
     matrix = random(3, 3)
-    sums = [
-        {"type": "eq", "fun": lambda p, a=axis: (p.reshape(3, 3).sum(a) - 1)[a:]} for axis in (0, 1)
-    ]  # five count
+    sums = [{"type": "eq", "fun": lambda p, a=axis: (p.reshape(3, 3).sum(a) - 1)[a:]} for axis in (0, 1)]  # five count
     start, bounds = torch.full((9,), 1 / 3, dtype=torch.float64).numpy(), [(0, None)] * 9
     best = minimize(
-        lambda p: ((p - matrix.flatten().numpy()) ** 2).sum(),
-        start,
-        bounds=bounds,
-        constraints=sums,
-        tol=1e-12,
+        lambda p: ((p - matrix.flatten().numpy()) ** 2).sum(), start, bounds=bounds, constraints=sums, tol=1e-12
     )
     assert best.success
     torch.testing.assert_close(project(matrix).matrix.flatten(), torch.from_numpy(best.x), rtol=0, atol=1e-6)
@@ -256,12 +236,7 @@ def test_projection_of_what_is_inside_and_of_odd_matrices():
     inside = sinkhorn(random(4, 4)).matrix
     torch.testing.assert_close(project(inside).matrix, inside)
     torch.testing.assert_close(project(project(random(6, 6)).matrix).matrix, project(random(6, 6)).matrix)
-    for odd in (
-        torch.zeros(3, 3),
-        torch.full((3, 3), 1e6),
-        -5 * torch.eye(3),
-        torch.diag(torch.tensor([1e8, 0, 0])),
-    ):
+    for odd in (torch.zeros(3, 3), torch.full((3, 3), 1e6), -5 * torch.eye(3), torch.diag(torch.tensor([1e8, 0, 0]))):
         assert project(odd.double()).converged
     for n in (10, 30):
         for dtype in (torch.float64, torch.float32, torch.bfloat16):
@@ -287,10 +262,7 @@ def test_projection_has_the_gradient_of_its_face():
         (lambda: decompose(torch.full((2, 2), math.nan)), "rows and columns sum to nan … nan"),
         (lambda: decompose(torch.ones(2, 3)), r"matrix must be '... n n', got shape \(2, 3\)"),
         (lambda: decompose(torch.eye(2).long()), "a matrix must be of real numbers, got torch.int64"),
-        (
-            lambda: sinkhorn(torch.tensor([[0.0, math.nan], [0.0, 0.0]])),
-            "scores must be numbers, or −inf where a pair",
-        ),
+        (lambda: sinkhorn(torch.tensor([[0.0, math.nan], [0.0, 0.0]])), "scores must be numbers, or −inf where a pair"),
         (
             lambda: sinkhorn(torch.tensor([[0.0, -math.inf], [0.0, -math.inf]])),
             "with one allowed in every row and column",
@@ -333,11 +305,7 @@ def test_without_scipy_the_exact_ones_say_what_to_install_and_the_others_work(mo
 
     monkeypatch.setattr(builtins, "__import__", without)
     scores = random(3, 3)
-    for call in (
-        lambda: assign(scores),
-        lambda: decompose(torch.eye(3)),
-        lambda: gumbel_sinkhorn(scores, hard=True),
-    ):
+    for call in (lambda: assign(scores), lambda: decompose(torch.eye(3)), lambda: gumbel_sinkhorn(scores, hard=True)):
         with pytest.raises(
             ValueError, match=r"^an exact assignment needs scipy; install .*: pip install 'regard\[math\]'$"
         ):

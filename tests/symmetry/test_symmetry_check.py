@@ -52,12 +52,7 @@ def test_every_law_is_listed_and_every_listed_law_is_one():
 def test_a_parameter_that_sleeps_cannot_hide_a_break_and_sleeps_again_afterwards():
     model = Model(Places())
     found = check(model, X, symmetry=Permutations())["permutation"]
-    assert (found.declared, found.measured, found.layer, found.exact) == (
-        "equivariant",
-        "broken",
-        "middle",
-        True,
-    )
+    assert (found.declared, found.measured, found.layer, found.exact) == ("equivariant", "broken", "middle", True)
     assert (model.middle.vectors == 0).all()
 
 
@@ -153,11 +148,7 @@ def test_declared_symmetries_are_measured_as_declared():
     wrong = check(pooled, X, symmetry=invariant)
     assert not wrong.ok and wrong["permutation"].declared == "invariant"
     declared_broken = check(pooled, X, symmetry=Shifts())["permutation"]
-    assert (declared_broken.declared, declared_broken.measured, declared_broken.ok) == (
-        "broken",
-        "holds",
-        False,
-    )
+    assert (declared_broken.declared, declared_broken.measured, declared_broken.ok) == ("broken", "holds", False)
 
 
 def test_images_roll_turn_and_flip():
@@ -257,25 +248,13 @@ def test_the_report_for_machines_and_for_people():
         "after",
         "ok",
     }
-    assert [line[key] for key in ("law", "measured", "layer", "exact")] == [
-        "permutation",
-        "broken",
-        "middle",
-        True,
-    ]
+    assert [line[key] for key in ("law", "measured", "layer", "exact")] == ["permutation", "broken", "middle", True]
     assert line["ok"] is False
     text = str(report)
-    assert (
-        " ".join(text.splitlines()[0].split())
-        == "law declared measured tokens error tolerance worst case breaks at"
-    )
-    assert (
-        "permutation: declared equivariant, measured broken (error" in text and "it breaks at middle" in text
-    )
+    assert " ".join(text.splitlines()[0].split()) == "law declared measured tokens error tolerance worst case breaks at"
+    assert "permutation: declared equivariant, measured broken (error" in text and "it breaks at middle" in text
     assert "permutation: declared equivariant" in repr(report)
-    assert (
-        "<table" in report._repr_html_() and "color:#cf222e;font-weight:bold'>broken" in report._repr_html_()
-    )
+    assert "<table" in report._repr_html_() and "color:#cf222e;font-weight:bold'>broken" in report._repr_html_()
     assert "laws as declared" in repr(check(Model(), X))
     with pytest.raises(KeyError, match="'spin' was not measured; this report has permutation"):
         report["spin"]
@@ -321,15 +300,11 @@ def test_words_of_errors(how, words):
 
 
 def test_a_model_that_does_not_run_is_an_error_of_one_line():
-    with pytest.raises(
-        ValueError, match="the model does not run on the inputs given: RuntimeError: mat1 and mat2"
-    ):
+    with pytest.raises(ValueError, match="the model does not run on the inputs given: RuntimeError: mat1 and mat2"):
         check(nn.Linear(5, 5), X)
     with pytest.raises(ValueError, match=r"model must be a torch.nn.Module or a function, got int"):
         check(3, X)
-    with pytest.raises(
-        ValueError, match=r"the model returned dict, and none of it is the tensor that counts"
-    ):
+    with pytest.raises(ValueError, match=r"the model returned dict, and none of it is the tensor that counts"):
         check(lambda x: {"a": 1}, X)
 
 
@@ -348,9 +323,7 @@ class Rounds(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_a_model_casts_to_float32_on_its_way_is_measured_in_float64_too(dtype):
     for copy in (None, torch.float64):
-        found = check(Rounds(), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)[
-            "permutation"
-        ]
+        found = check(Rounds(), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)["permutation"]
         assert (found.measured, found.dtype) == ("holds", "float64"), found
         found = check(Rounds(1e-6), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)[
             "permutation"
@@ -402,9 +375,7 @@ def test_what_is_declared_is_explained_where_it_stands():
 
 def test_the_name_of_a_layer_is_never_cut_off():
     layer = "encoder.layers.0.a_module_with_a_very_long_name_of_its_own.norm1"
-    report = Report(
-        (Finding("shift", "broken", "broken", error=1.0, tolerance=0.1, layer=layer, exact=True),), 0
-    )
+    report = Report((Finding("shift", "broken", "broken", error=1.0, tolerance=0.1, layer=layer, exact=True),), 0)
     assert str(report).splitlines()[1].endswith(f"  {layer}")
     stream = io.StringIO()
     laws_table(report, Console(file=stream, force_terminal=True, width=80, color_system=None))

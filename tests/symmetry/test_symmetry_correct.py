@@ -18,9 +18,7 @@ def test_a_correct_model_raises_no_alarm(name):
         report = check(model, inputs, seed=seed, trials=3, **options)
         assert report.ok, f"seed {seed}\n{report}"
         held = {finding.law for finding in report if finding.measured == "holds"}
-        assert held >= OFTEN[name].holds, (
-            f"seed {seed}: {sorted(OFTEN[name].holds - held)} not seen to hold\n{report}"
-        )
+        assert held >= OFTEN[name].holds, f"seed {seed}: {sorted(OFTEN[name].holds - held)} not seen to hold\n{report}"
 
 
 def test_there_are_models_of_every_library():

@@ -35,9 +35,7 @@ def made(group, into, out, size, channels=(3, 2), dtype=torch.float64, **options
 def inputs(layer, b=3, n=None):
     """As the layer wants them: some numbers in its own order of axes."""
     sizes = layer.first.sizes if n is None else (n,) * len(layer.first.sizes)
-    flat = torch.randn(
-        b, torch.Size(sizes).numel(), layer.channels_in, generator=torch.Generator().manual_seed(1)
-    )
+    flat = torch.randn(b, torch.Size(sizes).numel(), layer.channels_in, generator=torch.Generator().manual_seed(1))
     return layer.first.unflat(flat.to(layer.weight), sizes)
 
 
@@ -222,14 +220,8 @@ def test_it_learns_what_any_linear_map_of_the_kind_does():
             lambda: made(Shifts(), OnAxis(), OnAxis(), 5)(torch.ones(2, 6, 3)),
             r"'b i c' with c=3, i=5, got shape \(2, 6, 3\)",
         ),
-        (
-            lambda: made(Shifts(), OnGrid(), OnGrid(), (4, 4))(torch.ones(3, 4, 4)),
-            r"'b c i j' .* 3 axes, not 4",
-        ),
-        (
-            lambda: made(Permutations(), OnAxis(0), OnAxis(0), 5).to_linear(),
-            "a plain Linear has its batch first",
-        ),
+        (lambda: made(Shifts(), OnGrid(), OnGrid(), (4, 4))(torch.ones(3, 4, 4)), r"'b c i j' .* 3 axes, not 4"),
+        (lambda: made(Permutations(), OnAxis(0), OnAxis(0), 5).to_linear(), "a plain Linear has its batch first"),
         (
             lambda: made(Permutations(), OnBoth(), OnBoth(), 100).to_linear(),
             "has too large a matrix; take a smaller size",

@@ -46,9 +46,7 @@ def test_every_kind_of_model_names_its_layer(kind):
 
 def test_a_layer_says_what_it_does_to_an_image():
     model, x = OURS["vit"][0](), torch.randn(2, 2, 16, 16)
-    does = (
-        "embed takes squares of 4 × 4 pixels, side by side, and weighs each pixel by its place in its square"
-    )
+    does = "embed takes squares of 4 × 4 pixels, side by side, and weighs each pixel by its place in its square"
     # of the layer itself, and of one that it is made of
     for found in check(model, x, laws=["shift", "rotation"], trials=2):
         assert found.reason.endswith(f"; {does}"), found.reason
@@ -78,9 +76,7 @@ def test_models_of_hugging_face_name_theirs(kind):
     model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**options))
     roles = Roles(grid="pixel_values", patch=options.get("patch_size"))
     pooled = roles if kind != "ResNet" else Roles(grid="pixel_values", read=lambda out: out.pooler_output)
-    report = check(
-        model, {"pixel_values": torch.randn(2, 3, 16, 16)}, roles=pooled, laws=list(layers), trials=2
-    )
+    report = check(model, {"pixel_values": torch.randn(2, 3, 16, 16)}, roles=pooled, laws=list(layers), trials=2)
     assert {found.law: (found.layer, found.exact) for found in report} == {
         law: (name, True) for law, name in layers.items()
     }
@@ -90,9 +86,7 @@ def shift_of(*layers: nn.Module):
     torch.manual_seed(0)
     ends = (nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     symmetry = Symmetry(Shifts(), OnGrid(), Fixed(), "shift")
-    return check(nn.Sequential(*layers, *ends), torch.randn(2, 3, 16, 16), symmetry=symmetry, laws=["shift"])[
-        "shift"
-    ]
+    return check(nn.Sequential(*layers, *ends), torch.randn(2, 3, 16, 16), symmetry=symmetry, laws=["shift"])["shift"]
 
 
 def test_padding_and_strides_are_told_apart():
@@ -120,10 +114,7 @@ def test_an_output_that_moves_along_where_it_should_stay():
     model = nn.Sequential(nn.Conv2d(3, 4, 3, **AROUND), nn.GELU())
     found = check(model, torch.randn(2, 3, 8, 8), symmetry=symmetry, laws=["shift"])["shift"]
     assert (found.layer, found.exact) == ("", False)
-    assert (
-        found.reason
-        == "the same numbers come out, and move along where they should stay: no layer breaks it alone"
-    )
+    assert found.reason == "the same numbers come out, and move along where they should stay: no layer breaks it alone"
 
 
 def test_reasons_are_given_once_below_the_table():

@@ -7,16 +7,7 @@ from torch import nn
 from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnGrid, OnVectors
 from regard.symmetry.check import check
 from regard.symmetry.elements import Permutation
-from regard.symmetry.groups import (
-    Generated,
-    Permutations,
-    Reflections,
-    Rotations,
-    Scalings,
-    Shifts,
-    Trivial,
-    product,
-)
+from regard.symmetry.groups import Generated, Permutations, Reflections, Rotations, Scalings, Shifts, Trivial, product
 from regard.symmetry.laws import Symmetry
 from regard.symmetry.linear.symmetrize import Averaged, Sampled, Sorted
 
@@ -101,10 +92,7 @@ def test_samples_leave_less_the_more_there_are():
     exact = Averaged(Flat(), Permutations(), OnAxis(1), OnAxis(1))(SETS)
     left, errors = [], []
     for samples in (16, 256):
-        many = [
-            Sampled(Flat(), Permutations(), OnAxis(1), OnAxis(1), samples=samples, seed=seed)
-            for seed in range(8)
-        ]
+        many = [Sampled(Flat(), Permutations(), OnAxis(1), OnAxis(1), samples=samples, seed=seed) for seed in range(8)]
         errors.append(torch.stack([model(SETS) - exact for model in many]).square().mean().sqrt())
         left.append(many[0].left(SETS, trials=3))
     assert [each.runs for each in left] == [16, 256] and left[0].before == left[1].before > 0.5
@@ -152,10 +140,7 @@ def test_ties_and_other_axes():
 
 
 def test_other_inputs_and_gradients_pass_through():
-    for model in (
-        Averaged(Flat(), Permutations(), OnAxis(1), OnAxis(1)),
-        Sorted(Flat(), OnAxis(1), OnAxis(1)),
-    ):
+    for model in (Averaged(Flat(), Permutations(), OnAxis(1), OnAxis(1)), Sorted(Flat(), OnAxis(1), OnAxis(1))):
         x = SETS.clone().requires_grad_()
         torch.testing.assert_close(model(x, scale=2.0), 2 * model(x))
         assert torch.autograd.gradcheck(model, (x,))
@@ -169,10 +154,7 @@ def test_other_inputs_and_gradients_pass_through():
             lambda: Averaged(Flat(8), Permutations(), OnAxis(1), OnAxis(1))(torch.ones(1, 8, 2)),
             r"are 40320, and .*; use Sampled",
         ),
-        (
-            lambda: Averaged(Flat(), Rotations("plane"), OnVectors(), Fixed())(SETS),
-            "rotations .* are infinitely many",
-        ),
+        (lambda: Averaged(Flat(), Rotations("plane"), OnVectors(), Fixed())(SETS), "rotations .* are infinitely many"),
         (
             lambda: Sampled(Flat(), Scalings(), OnVectors(), Fixed(), samples=3)(SETS),
             "no element of the scalings is as likely",
@@ -194,10 +176,7 @@ def test_other_inputs_and_gradients_pass_through():
             lambda: Sorted(Flat(), OnAxis(1), Fixed())(IMAGES),
             r"tokens to be sorted are b n d or b n, got shape \(2, 3, 6, 6\)",
         ),
-        (
-            lambda: Averaged(Flat(), Rotations(), OnAxis(1), Fixed())(SETS),
-            "turn by 0° has no meaning on axis 1",
-        ),
+        (lambda: Averaged(Flat(), Rotations(), OnAxis(1), Fixed())(SETS), "turn by 0° has no meaning on axis 1"),
     ],
 )
 def test_words_of_errors(make, words):

@@ -156,9 +156,7 @@ class Windowed(Attends):
 
 @pytest.mark.parametrize("short, measured", [(0, "holds"), (1, "broken")])
 def test_a_cache_that_is_one_short_of_its_window(short, measured):
-    roles = Roles(
-        streams=(Stream("ids"),), step=lambda model, inputs, state: model.step(inputs["ids"], state)
-    )
+    roles = Roles(streams=(Stream("ids"),), step=lambda model, inputs, state: model.step(inputs["ids"], state))
     found = check(Windowed(short), ids(24), roles=roles, laws=["cache"])["cache"]
     assert found.measured == measured and found.length == 24
 
@@ -174,9 +172,7 @@ class RotaryInHalf(nn.Module):
         x = self.embed(ids)
         angles = torch.arange(ids.shape[1]).to(x.dtype)[:, None] * torch.ones(WIDTH // 2, dtype=x.dtype)
         one, two = x.chunk(2, -1)
-        turned = torch.cat(
-            [one * angles.cos() - two * angles.sin(), one * angles.sin() + two * angles.cos()], -1
-        )
+        turned = torch.cat([one * angles.cos() - two * angles.sin(), one * angles.sin() + two * angles.cos()], -1)
         return self.head(turned)
 
 
@@ -456,9 +452,7 @@ def test_another_sequence_of_the_same_length_does_not_move_along():
             mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], dtype=x.dtype)
             return self.layer(x, memory, tgt_mask=mask)
 
-    report = check(
-        Cross(), (torch.randn(3, 7, WIDTH), torch.randn(3, 7, WIDTH)), laws=["causality", "neighbours"]
-    )
+    report = check(Cross(), (torch.randn(3, 7, WIDTH), torch.randn(3, 7, WIDTH)), laws=["causality", "neighbours"])
     assert report.ok, report
 
 
@@ -517,15 +511,11 @@ def test_what_belongs_to_nodes_and_edges_moves_with_them(bug, law, e):
     laws = ["relabelling", "edge_order", "rotation", "translation"]
     symmetry = product(Permutations(), Rotations("space"), Translations())
     report = check(Molecule(bug), molecules(e=e), laws=laws, symmetry=symmetry)
-    if (
-        e == 14 and bug != "origin"
-    ):  # as many edges as nodes: it is not known what `pos` and `batch` belong to
+    if e == 14 and bug != "origin":  # as many edges as nodes: it is not known what `pos` and `batch` belong to
         assert report["relabelling"].measured == "unknown" and "edges" in report["relabelling"].reason
     else:
         broken = {finding.law for finding in report if finding.measured == "broken"}
-        assert broken == ({law} if law else set()) | ({"rotation"} & broken if bug == "origin" else set()), (
-            report
-        )
+        assert broken == ({law} if law else set()) | ({"rotation"} & broken if bug == "origin" else set()), report
 
 
 # ---- rounding
@@ -603,9 +593,9 @@ def test_where_inner_tensors_are_not_known_it_is_in_or_after():
             return self.head(self.spoil(self.lengths(self.carry(points))).relu().mean(1))
 
     roles = Roles(streams=(Stream("points"),), points="points")
-    found = check(
-        Cloud(), torch.randn(3, 9, 3), roles=roles, symmetry=product(Permutations(), Rotations("space"))
-    )["rotation"]
+    found = check(Cloud(), torch.randn(3, 9, 3), roles=roles, symmetry=product(Permutations(), Rotations("space")))[
+        "rotation"
+    ]
     assert found.measured == "broken" and found.exact is False and found.after
     assert found.place.startswith("in or after")
 
@@ -679,9 +669,7 @@ def test_the_model_is_as_it_was(closed):
 
         model = Calls().train()
     check(model, torch.randn(3, 30, 4))
-    assert all(
-        a is b for a, b in zip(held, (inner.line, inner.seen, inner.memory, inner.config), strict=True)
-    )
+    assert all(a is b for a, b in zip(held, (inner.line, inner.seen, inner.memory, inner.config), strict=True))
     assert (inner.calls, inner.memory, inner.known, inner.config.kind) == (0, [], {"a": [1]}, "sparse")
     assert inner.training and not hasattr(inner, "extra")
     assert all(torch.equal(x, before[name]) for name, x in inner.state_dict().items())
@@ -756,10 +744,7 @@ def test_a_layer_over_time_is_not_read_as_a_layer_over_channels():
     found = check(OverTime(), torch.randn(4, 16, 3), laws=["causality"])["causality"]
     assert found.measured == "unknown" and "axis" in found.reason
     roles = Roles(streams=(Stream("x"),))
-    assert (
-        check(OverTime(), torch.randn(4, 16, 3), laws=["causality"], roles=roles)["causality"].measured
-        == "broken"
-    )
+    assert check(OverTime(), torch.randn(4, 16, 3), laws=["causality"], roles=roles)["causality"].measured == "broken"
 
 
 @pytest.mark.parametrize("mixes", [False, True])

@@ -159,10 +159,7 @@ def test_keys_that_are_words_are_no_patches(folders, photo):
 
 def test_words_that_make_no_sense_are_refused(folders, photo):
     reader = open_target(folders["captions"]).reader
-    for words, said in (
-        ("a cat", "ids such as '12 7 99', got 'a cat'"),
-        ("40", "below the vocabulary of 40, got 40"),
-    ):
+    for words, said in (("a cat", "ids such as '12 7 99', got 'a cat'"), ("40", "below the vocabulary of 40, got 40")):
         with pytest.raises(ValueError, match=said):
             reader.read(photo, words)
     with pytest.raises(ValueError, match="at most 24"):

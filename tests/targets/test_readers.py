@@ -28,9 +28,7 @@ def tokenizer():
     tokenizers = pytest.importorskip("tokenizers")
     from tokenizers import models, pre_tokenizers, processors
 
-    made = tokenizers.Tokenizer(
-        models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
-    )
+    made = tokenizers.Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"}
@@ -42,9 +40,7 @@ def bert(tmp_path_factory):
     path = tmp_path_factory.mktemp("bert")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     torch.manual_seed(0)
-    transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(
-        path
-    )
+    transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(path)
     tokenizer().save_pretrained(path)
     return path
 
@@ -80,13 +76,7 @@ def test_words_through_the_tokenizer_beside_a_model(bert):
 def test_a_text_file_is_read(bert, tmp_path):
     file = tmp_path / "words.txt"
     file.write_text("on the mat")
-    assert open_target(bert).reader.read(str(file)).streams[0].labels == (
-        "[CLS]",
-        "on",
-        "the",
-        "mat",
-        "[SEP]",
-    )
+    assert open_target(bert).reader.read(str(file)).streams[0].labels == ("[CLS]", "on", "the", "mat", "[SEP]")
     file.write_bytes(b"on \xff")
     with pytest.raises(ValueError, match="words.txt.*UTF-8.*3.*0xFF"):
         as_text(str(file))
@@ -108,9 +98,7 @@ def test_source_and_target(t5):
     target = open_target(t5)
     given = target.reader.read("5 6 7 8 9", "11 12 13")
     assert [stream.name for stream in given.streams] == ["target", "source"]
-    assert given.inputs["decoder_input_ids"].tolist() == [
-        [0, 11, 12]
-    ]  # what is read while 11 12 13 is written
+    assert given.inputs["decoder_input_ids"].tolist() == [[0, 11, 12]]  # what is read while 11 12 13 is written
     assert given.streams[1].labels == ("5", "6", "7", "8", "9")
     own = target.reader.read("5 6 7")
     assert own.inputs["decoder_input_ids"][0, 0] == 0 and own.inputs["decoder_input_ids"].shape[1] > 1
@@ -122,11 +110,7 @@ def test_an_image_to_the_size_of_the_model(vit, tmp_path):
     placeholder_image().save(tmp_path / "shapes.png")
     reader = open_target(vit).reader
     given = reader.read(str(tmp_path / "shapes.png"))
-    assert (
-        given.inputs["pixel_values"].shape == (1, 3, 32, 32)
-        and given.grid == (4, 4)
-        and given.answers == "classes"
-    )
+    assert given.inputs["pixel_values"].shape == (1, 3, 32, 32) and given.grid == (4, 4) and given.answers == "classes"
     torch.testing.assert_close(given.image * 2 - 1, given.inputs["pixel_values"][0])
     assert given.called(1) == "LABEL_1"
     torch.testing.assert_close(reader.read((tmp_path / "shapes.png").read_bytes()).image, given.image)
@@ -155,11 +139,7 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, words",
-    [
-        (b"no image", "not.*readable image.*none.*PNG"),
-        (b"\x89PNG\r\n\x1a\n", "damaged.*PNG.*follows"),
-    ],
+    "content, words", [(b"no image", "not.*readable image.*none.*PNG"), (b"\x89PNG\r\n\x1a\n", "damaged.*PNG.*follows")]
 )
 def test_what_is_no_image(tmp_path, content, words):
     (tmp_path / "x.png").write_bytes(content)
@@ -220,10 +200,7 @@ def test_whose_image_is_not_known_has_none():
     linear = torch.nn.Linear(3, 2)
     assert foreign_reader(ForeignModel(model=linear, inputs={"x": torch.zeros(1, 3, 8, 8)})) is None
     assert (
-        foreign_reader(
-            ForeignModel(model=linear, inputs={"x": torch.zeros(1, 3, 8, 8)}, roles=Roles(grid="x"))
-        )
-        is None
+        foreign_reader(ForeignModel(model=linear, inputs={"x": torch.zeros(1, 3, 8, 8)}, roles=Roles(grid="x"))) is None
     )  # what does it answer?
     model, _ = ViT.tiny()
     assert foreign_reader(ForeignModel(model=model, inputs={"x": torch.zeros(2, 12)})) is None

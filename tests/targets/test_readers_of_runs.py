@@ -62,14 +62,9 @@ def test_a_made_task_is_shown_as_it_was_made(run):
     with torch.no_grad():
         says = job.number.restore(float(open_target("sums").model(**given.inputs)))
     true = given.rows.sum().item()
-    assert given.notes == (
-        f"Set 1 of the synthetic task sum: prediction sum {says:.6g}; target sum {true:.6g}.",
-    )
+    assert given.notes == (f"Set 1 of the synthetic task sum: prediction sum {says:.6g}; target sum {true:.6g}.",)
     other = reader.read("7")
-    assert (
-        other.notes[0].startswith("Set 7 of the synthetic task sum: ")
-        and other.rows.tolist() != given.rows.tolist()
-    )
+    assert other.notes[0].startswith("Set 7 of the synthetic task sum: ") and other.rows.tolist() != given.rows.tolist()
     assert reader.read("1").rows.tolist() == given.rows.tolist()
     with pytest.raises(ValueError, match="file 'none'.*sum.*called 1, 2, 3 …"):
         reader.read("none")
@@ -103,14 +98,10 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
 def test_of_a_table_a_set_of_several_things(run, tmp_path):
     lines = ["set,price,target"] + [f"s{n},{i},{n}.5" for n in (1, 2, 3, 9, 200) for i in range(n)]
     (tmp_path / "table.csv").write_text("\n".join(lines))
-    _, _, reader = run(
-        SETS, SetsConfig(path="table.csv", validation=0.0), DeepSetsConfig(features=1, outputs=1)
-    )
+    _, _, reader = run(SETS, SetsConfig(path="table.csv", validation=0.0), DeepSetsConfig(features=1, outputs=1))
     given = reader.read()
     assert given.rows.tolist() == [[0], [1], [2]]
-    assert re.fullmatch(
-        r"Set s3 of table.csv: prediction target [\d.e+-]+; target target 3.5.", given.notes[0]
-    )
+    assert re.fullmatch(r"Set s3 of table.csv: prediction target [\d.e+-]+; target target 3.5.", given.notes[0])
     assert given.name == "Set s3 of table.csv" and given.truth is None  # no class
     given = reader.read("s2")  # another one, by its name
     assert given.rows.tolist() == [[0], [1]] and given.notes[0].startswith("Set s2 of table.csv: prediction")
@@ -121,15 +112,9 @@ def test_of_a_table_a_set_of_several_things(run, tmp_path):
 def test_of_sets_of_one_size_the_first(run, tmp_path):
     lines = ["set,price,amount,target"] + [f"{i // 3},{i},{i % 2},{'ab'[(i // 3) % 2]}" for i in range(36)]
     (tmp_path / "table.csv").write_text("\n".join(lines))
-    _, _, reader = run(
-        SETS, SetsConfig(path=str(tmp_path / "table.csv")), DeepSetsConfig(features=1, outputs=1)
-    )
+    _, _, reader = run(SETS, SetsConfig(path=str(tmp_path / "table.csv")), DeepSetsConfig(features=1, outputs=1))
     given = reader.read()
-    assert given.columns == ("price", "amount") and given.rows.tolist() == [
-        [0, 0],
-        [1, 1],
-        [2, 0],
-    ]
+    assert given.columns == ("price", "amount") and given.rows.tolist() == [[0, 0], [1, 1], [2, 0]]
     assert reader.read(b"set,price,amount\n7,1,1\n7,2,2\n8,3,3\n").rows.tolist() == [[1, 1], [2, 2]]
 
 
@@ -138,17 +123,12 @@ def test_a_graph_with_its_names_and_classes(run, tmp_path):
     rows = [f"n{i},{i},{i * i},{'cat' if i < 4 else 'dog'}" for i in range(8)]
     (tmp_path / "e.nodes.csv").write_text("id,a,b,label\n" + "\n".join(rows))
     config = GraphsConfig(path=str(tmp_path / "e.csv"))
-    network, _, reader = run(
-        GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
-    )
+    network, _, reader = run(GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2))
     given = reader.read("n3")
     assert given.labels[given.centre] == "n3" and given.classes == ("cat",) * 4 + ("dog",) * 4
     assert given.edges.shape == (2, 16) and network(**given.inputs).shape == (8, 2)
     shown = open_session(tmp_path / "run", "n3", tsne=False).show({})["views"][0]
-    assert shown["view"] == "graph" and [each["name"] for each in shown["colours"]] == [
-        "predicted class",
-        "true class",
-    ]
+    assert shown["view"] == "graph" and [each["name"] for each in shown["colours"]] == ["predicted class", "true class"]
     (tmp_path / "e.nodes.csv").unlink()
     assert open_target(tmp_path / "run").reader.read().notes == (GONE,)
 
@@ -159,15 +139,11 @@ def test_of_many_graphs_the_first(run, tmp_path):
     x = np.random.default_rng(0).normal(size=(18, 2)).astype(np.float32)
     np.savez(tmp_path / "many.npz", **arrays, x=x, of=np.repeat(np.arange(6), 3))
     config = GraphsConfig(path=str(tmp_path / "many.npz"), validation=0.0, test=0.0)
-    network, _, reader = run(
-        GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
-    )
+    network, _, reader = run(GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2))
     given = reader.read()
     assert given.inputs["x"].shape == (3, 2 + 18)  # degrees stand beside the features
     assert sorted(given.edges.T.tolist()) == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert given.notes == ("Graph 0, the first of 6, is shown; target 0.",) and network(
-        **given.inputs
-    ).shape == (1, 2)
+    assert given.notes == ("Graph 0, the first of 6, is shown; target 0.",) and network(**given.inputs).shape == (1, 2)
 
 
 def test_of_a_mapped_graph_what_is_drawn_for_one_node(run, tmp_path):
@@ -180,9 +156,7 @@ def test_of_a_mapped_graph_what_is_drawn_for_one_node(run, tmp_path):
     }.items():  # fmt: skip
         np.save(folder / f"{name}.npy", array)
     config = GraphsConfig(path=str(folder), neighbours=2)
-    network, _, reader = run(
-        GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
-    )
+    network, _, reader = run(GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2))
     given = reader.read("17")
     assert given.labels[0] == "17" and given.centre == 0 and given.classes[0] == "2"
     assert len(given.labels) <= 7 and "40 nodes" in given.notes[0]

@@ -66,9 +66,7 @@ def test_functions_of_the_users_own(tmp_path, monkeypatch):
     code = "from regard.models.point_net import PointNet\nfrom regard.models.graph_net import GraphNet\n"
     (tmp_path / "of_things.py").write_text(code + "points = PointNet.tiny\nnodes = GraphNet.tiny\n")
     given = open_target("of_things:points").reader.read()
-    assert (
-        given.kind == "points" and given.inputs["x"].shape == (1, 12, 3) and given.columns == ("x", "y", "z")
-    )
+    assert given.kind == "points" and given.inputs["x"].shape == (1, 12, 3) and given.columns == ("x", "y", "z")
     given = open_target("of_things:nodes").reader.read("4")
     assert given.kind == "graph" and given.inputs["x"].shape == (11, 3) and given.centre == 4
     assert given.streams[0].labels[:2] == ("0", "1")
@@ -77,9 +75,7 @@ def test_functions_of_the_users_own(tmp_path, monkeypatch):
 def test_a_row_without_its_padding():
     x, real = torch.arange(24.0).view(2, 4, 3), torch.tensor([[True, False, True, True], [True] * 4])
     given = SetReader(ROLES, {"x": x, "real": real}).read()
-    assert given.inputs["x"].tolist() == x[:1, [0, 2, 3]].tolist() and given.inputs["real"].tolist() == [
-        [True] * 3
-    ]
+    assert given.inputs["x"].tolist() == x[:1, [0, 2, 3]].tolist() and given.inputs["real"].tolist() == [[True] * 3]
     hidden = Roles(streams=(Stream("x", mask="padding", hides=True),))
     given = SetReader(hidden, {"x": x, "padding": ~real}).read()
     assert given.inputs["x"].shape == (1, 3, 3) and given.inputs["padding"].tolist() == [[False] * 3]

@@ -21,13 +21,7 @@ from regard.targets.promises import is_causal
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
 
-TEXT = {
-    "vocab_size": 90,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-}
+TEXT = {"vocab_size": 90, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 GPT = {
     "vocab_size": 90,
     "n_embd": 32,
@@ -131,19 +125,14 @@ def test_without_weights_they_are_random_by_the_seed(tmp_path):
     model.config.architectures = ["GPT2LMHeadModel"]
     model.config.save_pretrained(tmp_path)
     before = torch.get_rng_state()
-    first, again, other = (
-        open_target(tmp_path, seed=seed).model.transformer.wte.weight for seed in (3, 3, 4)
-    )
+    first, again, other = (open_target(tmp_path, seed=seed).model.transformer.wte.weight for seed in (3, 3, 4))
     assert torch.equal(first, again) and not torch.equal(first, other)
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_the_class_is_what_the_config_names_or_the_body(tmp_path):
     config = gpt2().config
-    for name, expected in (
-        ("GPT2ForSequenceClassification", "GPT2ForSequenceClassification"),
-        ("MyOwn", "GPT2Model"),
-    ):
+    for name, expected in (("GPT2ForSequenceClassification", "GPT2ForSequenceClassification"), ("MyOwn", "GPT2Model")):
         config.architectures = [name]
         config.pad_token_id = 0
         config.save_pretrained(tmp_path / name)
@@ -159,16 +148,11 @@ def directory(path, **config):
 def test_code_that_comes_with_a_model_is_never_run(tmp_path):
     path = directory(tmp_path / "theirs", model_type="theirs", auto_map={"AutoModel": "code.Model"})
     (path / "code.py").write_text("boom = 1 / 0")
-    assert "needs code of its own ('auto_map' in its config.json), which is never run" in refused(
-        tmp_path / "theirs"
-    )
+    assert "needs code of its own ('auto_map' in its config.json), which is never run" in refused(tmp_path / "theirs")
 
 
 def test_an_auto_map_that_is_not_needed_is_no_matter(tmp_path):
-    config = gpt2().config.to_dict() | {
-        "auto_map": {"AutoModel": "code.Model"},
-        "architectures": ["GPT2LMHeadModel"],
-    }
+    config = gpt2().config.to_dict() | {"auto_map": {"AutoModel": "code.Model"}, "architectures": ["GPT2LMHeadModel"]}
     (directory(tmp_path / "known", **config) / "code.py").write_text("boom = 1 / 0")
     assert type(open_target(tmp_path / "known").model).__name__ == "GPT2LMHeadModel"
 
@@ -176,9 +160,8 @@ def test_an_auto_map_that_is_not_needed_is_no_matter(tmp_path):
 def test_pickled_weights_are_never_opened(tmp_path):
     gpt2().config.save_pretrained(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
-    assert (
-        "has its weights only in pytorch_model.bin, a pickle, which is never opened; save them as"
-        in refused(tmp_path)
+    assert "has its weights only in pytorch_model.bin, a pickle, which is never opened; save them as" in refused(
+        tmp_path
     )
 
 
@@ -187,34 +170,14 @@ def renamed(tensors, old, new):
 
 
 NO_FIT = [
-    (
-        gpt2,
-        {"n_embd": 64},
-        None,
-        ["mismatched", "transformer.h.0.attn.c_attn.bias (96,) in the file, (192,) in"],
-    ),
+    (gpt2, {"n_embd": 64}, None, ["mismatched", "transformer.h.0.attn.c_attn.bias (96,) in the file, (192,) in"]),
     (gpt2, {"n_layer": 3}, None, ["missing", "transformer.h.2.attn.c_attn.bias"]),
     (gpt2, {"n_layer": 1}, None, ["unexpected", "transformer.h.1.attn.c_attn.weight"]),
     (gpt2, {"architectures": ["GPT2ForSequenceClassification"]}, None, ["missing score.weight"]),
-    (
-        gpt2,
-        {},
-        lambda found: renamed(found, "h.1.mlp.c_fc.bias", "h.1.mlp.c_fc.bais"),
-        ["missing", "bias", "bais"],
-    ),
+    (gpt2, {}, lambda found: renamed(found, "h.1.mlp.c_fc.bias", "h.1.mlp.c_fc.bais"), ["missing", "bias", "bais"]),
     (gpt2, {}, lambda found: {"x": torch.ones(2)}, ["missing", "and", "more", "unexpected x"]),
-    (
-        gpt2,
-        {},
-        lambda found: found | {"transformer.wte.weight": torch.ones(3, 3)},
-        ["mismatched", "(3, 3) in the"],
-    ),
-    (
-        gpt2,
-        {},
-        lambda found: found | {"transformer.wpe.weight": found["transformer.wpe.weight"] / 0},
-        ["wpe", "NaN"],
-    ),
+    (gpt2, {}, lambda found: found | {"transformer.wte.weight": torch.ones(3, 3)}, ["mismatched", "(3, 3) in the"]),
+    (gpt2, {}, lambda found: found | {"transformer.wpe.weight": found["transformer.wpe.weight"] / 0}, ["wpe", "NaN"]),
     (bert, {"num_hidden_layers": 1}, None, ["unexpected", "bert.encoder.layer.1."]),
     (bert, {"vocab_size": 9}, None, ["mismatched", "bert.embeddings.word_embeddings.weight"]),
     (vit, {"qkv_bias": False}, None, ["unexpected", "bias"]),
@@ -259,16 +222,13 @@ def test_transformers_that_are_not_installed_are_asked_for(tmp_path, monkeypatch
 
 
 def test_directories_that_are_no_target_say_why(tmp_path):
-    assert "knows no model_type 'lama'; did you mean 'llama'?" in refused(
-        directory(tmp_path / "a", model_type="lama")
-    )
+    assert "knows no model_type 'lama'; did you mean 'llama'?" in refused(directory(tmp_path / "a", model_type="lama"))
     assert "is of no run (no 'regard' in it) and of no Hugging Face model" in refused(
         directory(tmp_path / "b", other=1)
     )
     (tmp_path / "c").mkdir()
-    assert (
-        "has no config.json; give a run directory, a Hugging Face model directory, a GGUF file, or"
-        in refused(tmp_path / "c")
+    assert "has no config.json; give a run directory, a Hugging Face model directory, a GGUF file, or" in refused(
+        tmp_path / "c"
     )
     (tmp_path / "c" / "config.json").write_text("{")
     assert "config.json is not JSON: line 1, column 2" in refused(tmp_path / "c")
@@ -328,15 +288,9 @@ def test_a_function_gives_a_model_with_all_that_is_known(mine):
         ("one", r"Linear.*\(model, inputs\[, symmetry\[, roles\]\]\)"),
         ("five", r"5.*\(model, inputs"),
         ("no_model", r"model.*torch\.nn\.Module"),
-        (
-            "no_inputs",
-            "NoneType.*inputs.*tensor",
-        ),
+        ("no_inputs", "NoneType.*inputs.*tensor"),
         ("no_roles", r"roles.*regard\.symmetry\.roles\.Roles"),
-        (
-            "roles_too_early",
-            r"roles.*symmetry.*\(model, inputs, None, roles\)",
-        ),
+        ("roles_too_early", r"roles.*symmetry.*\(model, inputs, None, roles\)"),
         ("fails", "targets_of_mine:fails.*ZeroDivisionError"),
         ("needs", "targets_of_mine:needs.*size.*function.*arguments"),
         ("not_a_function", "targets_of_mine:not_a_function.*function"),
@@ -360,9 +314,7 @@ def test_a_decoder_reads_ordinary_ids_and_promises_a_decoder_s_laws():
     assert target.inputs["input_ids"].shape == (3, 12)
     assert not {7, 8} & set(target.inputs["input_ids"].unique().tolist())
     stream = target.roles.stream
-    assert stream == Stream(
-        "input_ids", mask="attention_mask", places="position_ids", sides=("right", "left")
-    )
+    assert stream == Stream("input_ids", mask="attention_mask", places="position_ids", sides=("right", "left"))
     assert target.roles.promises["causality"] == "holds"
     assert target.roles.promises["permutation"] == "not promised"
 
@@ -397,24 +349,14 @@ def test_correct_models_keep_what_they_promise(make, laws):
     target = hugging_face(make())
     report = check(target.model, target.inputs, roles=target.roles, trials=2)
     assert report.ok
-    assert laws <= {
-        finding.law for finding in report if finding.declared == "holds" and finding.measured == "holds"
-    }
+    assert laws <= {finding.law for finding in report if finding.declared == "holds" and finding.measured == "holds"}
 
 
 def test_a_planted_break_is_seen():
     target = hugging_face(gpt2())
-    target.model.transformer.h[1].ln_1.register_forward_hook(
-        lambda module, args, out: out + out.mean(1, keepdim=True)
-    )
-    report = check(
-        target.model, target.inputs, roles=target.roles, trials=2, laws=["causality", "cache", "padding"]
-    )
-    assert [finding.measured for finding in report if " in " not in finding.law] == [
-        "broken",
-        "broken",
-        "broken",
-    ]
+    target.model.transformer.h[1].ln_1.register_forward_hook(lambda module, args, out: out + out.mean(1, keepdim=True))
+    report = check(target.model, target.inputs, roles=target.roles, trials=2, laws=["causality", "cache", "padding"])
+    assert [finding.measured for finding in report if " in " not in finding.law] == ["broken", "broken", "broken"]
     assert report["causality"].layer == "transformer.h.1.ln_1"
 
 
@@ -441,12 +383,7 @@ def test_steps_carry_the_mask_and_the_past():
         ("GPTNeoXModel", "GPTNeoXConfig", {}, True),  # its configuration says is_decoder=False
         ("MambaModel", "MambaConfig", {}, True),  # no attention that could say so
         ("OpenAIGPTModel", "OpenAIGPTConfig", {"n_layer": 2, "n_embd": 32, "n_head": 4}, True),  # no cache
-        (
-            "DistilBertModel",
-            "DistilBertConfig",
-            {"n_layers": 2, "dim": 32, "n_heads": 4, "hidden_dim": 48},
-            False,
-        ),
+        ("DistilBertModel", "DistilBertConfig", {"n_layers": 2, "dim": 32, "n_heads": 4, "hidden_dim": 48}, False),
     ],
 )
 def test_which_look_back_only(name, config, options, causal):
@@ -455,19 +392,14 @@ def test_which_look_back_only(name, config, options, causal):
     assert is_causal(model) is causal
     target = hugging_face(model)
     broken = (
-        check(model, target.inputs, roles=target.roles, laws=["causality"], trials=2)["causality"].measured
-        == "broken"
+        check(model, target.inputs, roles=target.roles, laws=["causality"], trials=2)["causality"].measured == "broken"
     )
     assert broken is not causal
 
 
 def test_a_text_with_an_image_is_read_as_what_each_became():
     """Their products would compare each row with every other one."""
-    parts = {
-        "text_config": TEXT | {"max_position_embeddings": 40},
-        "vision_config": VIT,
-        "projection_dim": 16,
-    }
+    parts = {"text_config": TEXT | {"max_position_embeddings": 40}, "vision_config": VIT, "projection_dim": 16}
     target = hugging_face(built("CLIPModel", "CLIPConfig", **parts))
     assert set(target.inputs) == {"input_ids", "attention_mask", "pixel_values"}
     assert target.roles.read(target.model(**target.inputs)).shape == (3, 16 + 16)
@@ -476,9 +408,7 @@ def test_a_text_with_an_image_is_read_as_what_each_became():
 
 
 def test_a_pooled_output_has_no_cache_and_no_padding_at_the_left():
-    target = hugging_face(
-        built("BertForSequenceClassification", "BertConfig", max_position_embeddings=64, **TEXT)
-    )
+    target = hugging_face(built("BertForSequenceClassification", "BertConfig", max_position_embeddings=64, **TEXT))
     assert target.roles.stream.sides == ("right",)
     assert check(target.model, target.inputs, roles=target.roles, trials=2).ok
     target = hugging_face(built("GPT2ForSequenceClassification", "GPT2Config", pad_token_id=0, **GPT))
@@ -514,12 +444,7 @@ def test_sound_has_no_tokens():
         "intermediate_size": 48,
         "vocab_size": 30,
     }
-    config |= {
-        "conv_dim": (16, 16),
-        "conv_stride": (5, 4),
-        "conv_kernel": (10, 8),
-        "num_feat_extract_layers": 2,
-    }
+    config |= {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 8), "num_feat_extract_layers": 2}
     config |= {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4}
     target = hugging_face(built("Wav2Vec2ForCTC", "Wav2Vec2Config", **config))
     assert target.inputs["input_values"].shape == (3, 4000) and target.roles.streams == ()

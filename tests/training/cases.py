@@ -76,9 +76,7 @@ def tiny(seed=0, **options):
     return Tiny(**options)
 
 
-def train(
-    path, *, resume=False, source=None, model=None, task="next token", observers=(), sample=None, **options
-):
+def train(path, *, resume=False, source=None, model=None, task="next token", observers=(), sample=None, **options):
     """Train in a folder, made new unless there is a run to resume. Returns the run and the result."""
     config = TrainConfig(**{"steps": 12, "warmup": 3, "evaluate_every": 4, **options})
     run = Run.open(path) if resume and Run.exists(path) else create_run(path, {"train": config})

@@ -23,23 +23,14 @@ CASES = {
         {"data.context": 512, "model.attention": "window", "model.attention.width": 16, "train.batch": 3},
     ),
     # a loss that counts where the tokens of the whole batch go; padding of texts does not count
-    "experts": (
-        tiny_data.language,
-        {"model.mlp": "experts", "model.mlp.balance": 0.5, "train.accumulate": 2},
-    ),
+    "experts": (tiny_data.language, {"model.mlp": "experts", "model.mlp.balance": 0.5, "train.accumulate": 2}),
     "texts": (tiny_data.texts, {"model.dropout": 0.0}),
     "sets": (tiny_data.set_table, {}),
     "graphs": (tiny_data.graphs, {"model.dropout": 0.0, "model.norm": "layernorm"}),
     "meshes": (tiny_data.meshes, {}),
     "images": (
         tiny_data.images,
-        {
-            "model.dim": 8,
-            "model.heads": 1,
-            "model.depth": 1,
-            "train.accumulate": 2,
-            "data.augment.auto_flip": False,
-        }
+        {"model.dim": 8, "model.heads": 1, "model.depth": 1, "train.accumulate": 2, "data.augment.auto_flip": False}
         | {"data.augment.crop": 0.0},
     ),
 }
@@ -72,14 +63,7 @@ def train_case(name, folder, out, **options):
     wanted = {**more, **OPTIONS, **changes, **options}
     steps = wanted.pop("train.steps", 6)
     return regard.train(
-        recipe,
-        data=data,
-        out=out,
-        steps=steps,
-        options=wanted,
-        observers=[],
-        report=False,
-        **KINDS.get(name, {}),
+        recipe, data=data, out=out, steps=steps, options=wanted, observers=[], report=False, **KINDS.get(name, {})
     )
 
 

@@ -82,9 +82,7 @@ def attempt(path, what=None, n=0):
     def work():
         if what == "replace":
             dying_replace(n)
-        train(
-            path, resume=True, observers=[Dies(what, n)] if what not in (None, "replace") else (), **OPTIONS
-        )
+        train(path, resume=True, observers=[Dies(what, n)] if what not in (None, "replace") else (), **OPTIONS)
 
     return end(child(work))
 
@@ -153,9 +151,7 @@ def interrupted_twice(path):
 def seen(path):
     run = Run.open(path)
     model = run.model_file.read_bytes().hex() if run.model_file.exists() else None
-    latest = (
-        json.loads((run.state / "latest.json").read_text()) if (run.state / "latest.json").exists() else {}
-    )
+    latest = json.loads((run.state / "latest.json").read_text()) if (run.state / "latest.json").exists() else {}
     return {
         "losses": losses(run),
         "evaluations": losses(run, "validation"),
@@ -184,10 +180,7 @@ def main(folder):
         ("stepped", 5),
         ("evaluated", 1),
     ]
-    found["killed"] = {
-        "codes": [attempt(killed, *each) for each in kills] + [attempt(killed)],
-        **seen(killed),
-    }
+    found["killed"] = {"codes": [attempt(killed, *each) for each in kills] + [attempt(killed)], **seen(killed)}
     codes = [signalled(stopped, [signal.SIGINT])]
     found["stopped"] = seen(stopped)
     codes.append(signalled(stopped, [signal.SIGTERM], resume=True))

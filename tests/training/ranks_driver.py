@@ -72,11 +72,7 @@ def table_gradients(rank, ranks):
     model["tied"].weight = model["head"].weight
     both = torch.zeros(2, 40, 3)
     both[0, [1, 5]], both[1, [5, 39, 7]] = torch.randn(2, 3), torch.randn(3, 3)
-    gradients = {
-        "few": both,
-        "many": torch.randn(2, 40, 3),
-        "one rank": both * torch.tensor([0, 1])[:, None, None],
-    }
+    gradients = {"few": both, "many": torch.randn(2, 40, 3), "one rank": both * torch.tensor([0, 1])[:, None, None]}
     for name, each in gradients.items():
         if name != "one rank" or rank == 1:
             model[name].weight.grad = each[rank].clone()
@@ -86,15 +82,8 @@ def table_gradients(rank, ranks):
     found = module.find_tables(model)
     module.average_tables(list(found.values()), ranks)
     ranks.sum = total
-    errors = {
-        name: float((model[name].weight.grad - each.mean(0)).abs().max()) for name, each in gradients.items()
-    }
-    return {
-        "errors": errors,
-        "tables": list(found),
-        "dense": len(dense),
-        "none": model["none"].weight.grad,
-    }
+    errors = {name: float((model[name].weight.grad - each.mean(0)).abs().max()) for name, each in gradients.items()}
+    return {"errors": errors, "tables": list(found), "dense": len(dense), "none": model["none"].weight.grad}
 
 
 def refused(folder, **options):
@@ -158,9 +147,7 @@ def end(folder):
     """Rank 0 ends; rank 1 ends by an error, with a sum on its way that rank 0 never sends. What is left of the group then."""
     rank = int(os.environ["RANK"])
     left = folder / f"left-{rank}"
-    atexit.register(
-        lambda: left.write_text(str(torch.distributed.is_initialized()))
-    )  # the first is called last
+    atexit.register(lambda: left.write_text(str(torch.distributed.is_initialized())))  # the first is called last
     ranks_module.join_ranks(TrainConfig(timeout=4.0)).sum(torch.ones(1))
     if rank == 1:
         torch.distributed.all_reduce(torch.ones(1), async_op=True)

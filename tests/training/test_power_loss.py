@@ -235,24 +235,11 @@ def test_only_one_place_writes():
     """Who else opened a file to write, in a run, would not be synced: the package's own writers are few, and known."""
     root = Path(files.__file__).parent
     known = {"files.py", "data/cache.py", "runs/lock.py", "look/reader.py", "recipes/text/labelled.py"}
-    known |= {
-        "recipes/graphs/neighbours.py",
-        "recipes/text/shards.py",
-    }  # too large for one write: they sync themselves
+    known |= {"recipes/graphs/neighbours.py", "recipes/text/shards.py"}  # too large for one write: they sync themselves
     found = set()
     for path in root.rglob("*.py"):
         text = path.read_text("utf-8")
-        signs = (
-            '"wb")',
-            '"w")',
-            '"a")',
-            '"ab")',
-            "O_WRONLY",
-            "O_RDWR",
-            ".write_text(",
-            ".write_bytes(",
-            "np.save(",
-        )
+        signs = ('"wb")', '"w")', '"a")', '"ab")', "O_WRONLY", "O_RDWR", ".write_text(", ".write_bytes(", "np.save(")
         lines = [line for line in text.splitlines() if any(sign in line for sign in signs)]
         lines = [line for line in lines if "files.write_" not in line and "os.devnull" not in line]
         if lines:

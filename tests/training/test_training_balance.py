@@ -86,9 +86,7 @@ def test_the_load_of_each_expert_is_in_the_metrics(plain):
         assert {*event["load"]} == {"blocks.0", "blocks.1"}
         assert all(len(shares) == 4 and sum(shares) == pytest.approx(1) for shares in event["load"].values())
     evaluations = [event for event in run.metrics() if event["event"] == "validation"]
-    assert evaluations[-1]["busiest expert"] == pytest.approx(
-        4 * max(max(each) for each in told[-1]["load"].values())
-    )
+    assert evaluations[-1]["busiest expert"] == pytest.approx(4 * max(max(each) for each in told[-1]["load"].values()))
     assert not any(layer.route._forward_hooks for _, layer in find_experts(model))  # nobody listens any more
 
 

@@ -56,9 +56,7 @@ def test_a_folder_that_latest_does_not_name_does_not_count(tmp_path, monkeypatch
         patch.setattr(
             files,
             "write_sealed",
-            lambda path, value, write=files.write_sealed: (
-                dead() if path == made.latest else write(path, value)
-            ),
+            lambda path, value, write=files.write_sealed: dead() if path == made.latest else write(path, value),
         )
         with pytest.raises(KeyboardInterrupt):
             made.save(5, writes(5), {"step": 5})

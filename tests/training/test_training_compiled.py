@@ -47,16 +47,7 @@ def wrong_code():
 
 @pytest.mark.parametrize(
     "error, words",
-    [
-        (
-            no_compiler,
-            r"torch\.compile.*g\+\+.*CXX",
-        ),
-        (
-            wrong_code,
-            r"torch\.compile.*CppCompileError.*--debug",
-        ),
-    ],
+    [(no_compiler, r"torch\.compile.*g\+\+.*CXX"), (wrong_code, r"torch\.compile.*CppCompileError.*--debug")],
     ids=["no compiler", "wrong code"],
 )
 def test_a_compiler_that_fails_is_one_line(tmp_path, monkeypatch, error, words):

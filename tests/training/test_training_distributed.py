@@ -83,9 +83,7 @@ def test_with_chance_two_processes_learn_as_well_as_one(found, folder, name):
 
 def test_sharded_weights_learn_the_same(found, folder):
     assert found["sharded"][:6] == pytest.approx(found["language"][:6], rel=1e-5)
-    assert (
-        len(found["sharded files"]) == 2 * 2 * 2
-    )  # of two checkpoints, each of two processes, model and optimiser
+    assert len(found["sharded files"]) == 2 * 2 * 2  # of two checkpoints, each of two processes, model and optimiser
     whole = regard.load(folder / "two-sharded")
     for name, weight in regard.load(folder / "two-language").state_dict().items():
         torch.testing.assert_close(whole.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
@@ -99,9 +97,7 @@ def test_a_run_goes_on_with_another_number_of_processes(found, folder, name):
     shutil.rmtree(path / "state" / "6")
     heard = []
     watching = [SimpleNamespace(noted=heard.append, stepped=lambda step, *facts: heard.append(step))]
-    run = regard.train(
-        "text", out=path, resume=True, options={"train.processes": 1}, observers=watching, report=False
-    )
+    run = regard.train("text", out=path, resume=True, options={"train.processes": 1}, observers=watching, report=False)
     assert heard[1:] == [5, 6]
     assert losses_of(run) == pytest.approx(found[name], rel=1e-5)
 
@@ -237,9 +233,7 @@ def test_a_process_without_rows_does_not_count():
 
 def test_one_graph_cannot_be_cut():
     batch = Batch(
-        {"tokens": torch.randn(3, 2), "edges": torch.zeros(2, 1).long()},
-        torch.zeros(3).long(),
-        cut=refuse_slice,
+        {"tokens": torch.randn(3, 2), "edges": torch.zeros(2, 1).long()}, torch.zeros(3).long(), cut=refuse_slice
     )
     with pytest.raises(RegardError, match="one graph"):
         slice_batch(batch, 0, 2)

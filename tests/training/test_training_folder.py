@@ -65,22 +65,13 @@ def test_a_folder_that_another_run_took_is_not_touched(tmp_path):
     with pytest.raises(ValueError, match="run was deleted during"), new_run(path) as create:
         fit(create({"train": config}), tiny(), "next token", Pairs(), config, observers=[Taken(path)])
     assert Run.open(path).config.module == "theirs"
-    assert {each.name for each in path.iterdir()} == {
-        "manifest.json",
-        "config.json",
-        "environment.json",
-        "state",
-    }
+    assert {each.name for each in path.iterdir()} == {"manifest.json", "config.json", "environment.json", "state"}
 
 
 def test_half_written_files_of_killed_processes_are_swept(tmp_path):
     """At a resume, under the lock: those of the run at once, others when they are old."""
     run, _ = train(tmp_path / "run", **OPTIONS | {"patience": 1})
-    names = [
-        ".model.safetensors.01234567.part",
-        ".mine.html.01234567.part",
-        "state/.latest.json.01234567.part",
-    ]
+    names = [".model.safetensors.01234567.part", ".mine.html.01234567.part", "state/.latest.json.01234567.part"]
     for name in names:
         (run.path / name).write_bytes(b"half")
     train(run.path, resume=True, **OPTIONS | {"patience": 1})

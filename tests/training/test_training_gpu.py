@@ -8,10 +8,7 @@ import pytest
 import torch
 
 COUNT = torch.cuda.device_count() if torch.cuda.is_available() else 0
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(COUNT == 0, reason="not run: no GPU here"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(COUNT == 0, reason="not run: no GPU here")]
 SMALL = [
     "--model.dim",
     "64",

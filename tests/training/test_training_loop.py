@@ -66,11 +66,7 @@ def test_the_same_seed_gives_the_same_losses_whatever_is_watched(tmp_path):
 
     first, _ = train(tmp_path / "a")
     second, _ = train(
-        tmp_path / "b",
-        observers=[Noisy()],
-        evaluate_every=3,
-        save_every=2,
-        sample=lambda model: str(torch.randn(1)),
+        tmp_path / "b", observers=[Noisy()], evaluate_every=3, save_every=2, sample=lambda model: str(torch.randn(1))
     )
     other, _ = train(tmp_path / "c", seed=1)
     assert losses(first) == losses(second)
@@ -95,9 +91,7 @@ def test_stopped_and_resumed_is_the_same(tmp_path, options):
     _, result = train(tmp_path / "run", observers=[At(5, interrupt)], **options)
     assert (result.reason, result.step) == ("stopped", 5)
     assert result.say().startswith("stopped at step 5 of 12 and saved; best validation ")
-    assert result.say().endswith(
-        f"at step 4; go on with the same call and out={str(tmp_path / 'run')!r}, resume=True"
-    )
+    assert result.say().endswith(f"at step 4; go on with the same call and out={str(tmp_path / 'run')!r}, resume=True")
     again, result = train(tmp_path / "run", resume=True, **options)
     assert (result.reason, result.step) == ("done", 12)
     assert losses(again) == losses(whole)
@@ -221,10 +215,7 @@ def test_recompute_forgets_activations():
     assert sum(kept) < plain / 2
     assert len(blocks(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))) == 2
     with (
-        pytest.raises(
-            ValueError,
-            match="recompute.*blocks.*Linear.*nn.ModuleList.*nn.Sequential",
-        ),
+        pytest.raises(ValueError, match="recompute.*blocks.*Linear.*nn.ModuleList.*nn.Sequential"),
         recomputing(nn.Linear(2, 2)),
     ):
         pass
@@ -234,13 +225,9 @@ def test_clipping_limits_the_step(tmp_path):
     moved = []
     for clip in (None, 1e-3):
         model = tiny()
-        train(
-            tmp_path / str(clip), model=model, clip=clip, steps=1, optimiser="sgd", weight_decay=0.0, warmup=0
-        )
+        train(tmp_path / str(clip), model=model, clip=clip, steps=1, optimiser="sgd", weight_decay=0.0, warmup=0)
         moved.append(
-            sum(
-                (a - b).square().sum() for a, b in zip(model.parameters(), tiny().parameters(), strict=True)
-            ).sqrt()
+            sum((a - b).square().sum() for a, b in zip(model.parameters(), tiny().parameters(), strict=True)).sqrt()
         )
     assert moved[0] > 1e-2
     torch.testing.assert_close(moved[1], torch.tensor(0.1 * 1e-3), rtol=1e-2, atol=0)
@@ -255,9 +242,7 @@ def test_the_average_is_what_its_equation_says(tmp_path):
             history.append(model.embed.weight.detach().clone())
 
     model = tiny()
-    run, _ = train(
-        tmp_path / "run", model=model, average=0.6, steps=5, precision="float32", observers=[Keeps()]
-    )
+    run, _ = train(tmp_path / "run", model=model, average=0.6, steps=5, precision="float32", observers=[Keeps()])
     expected = tiny().embed.weight.detach()
     for step, weight in enumerate(history):
         expected = expected + (1 - min(0.6, (1 + step) / (10 + step))) * (weight - expected)
@@ -418,9 +403,7 @@ RISES_WHILE_RIGHT = ((0.5, 0.6), (0.9, 0.8), (0.8, 0.8), (0.85, 0.8), (1.2, 0.7)
 
 
 @pytest.mark.parametrize("keep, step", [("auto", 6), ("accuracy", 6), ("loss", 2)])
-def test_weights_are_kept_by_the_measure_that_is_asked_for_and_of_equal_ones_by_the_loss(
-    tmp_path, keep, step
-):
+def test_weights_are_kept_by_the_measure_that_is_asked_for_and_of_equal_ones_by_the_loss(tmp_path, keep, step):
     kept = {}
 
     class Keeps:
@@ -429,12 +412,7 @@ def test_weights_are_kept_by_the_measure_that_is_asked_for_and_of_equal_ones_by_
 
     model = tiny()
     run, result = train(
-        tmp_path / "run",
-        model=model,
-        task=Surer(*RISES_WHILE_RIGHT),
-        evaluate_every=2,
-        keep=keep,
-        observers=[Keeps()],
+        tmp_path / "run", model=model, task=Surer(*RISES_WHILE_RIGHT), evaluate_every=2, keep=keep, observers=[Keeps()]
     )
     assert (result.best_step, result.step) == (step, 12)
     assert torch.equal(files.read_tensors(run.model_file)["head.weight"], kept[step])
@@ -444,9 +422,7 @@ def test_weights_are_kept_by_the_measure_that_is_asked_for_and_of_equal_ones_by_
 
 
 def test_patience_counts_evaluations_without_better_weights(tmp_path):
-    _, result = train(
-        tmp_path / "run", task=Surer(*RISES_WHILE_RIGHT), evaluate_every=2, patience=2, keep="accuracy"
-    )
+    _, result = train(tmp_path / "run", task=Surer(*RISES_WHILE_RIGHT), evaluate_every=2, patience=2, keep="accuracy")
     assert (result.reason, result.step, result.best_step) == ("patience", 10, 6)
     assert "the validation accuracy no longer rises" in result.say()
 
@@ -479,9 +455,7 @@ def test_whole_answers_are_judged_and_may_decide(tmp_path, keep, step, reason):
     assert drawn["best"]["point"][0] == step and ("30.25" in drawn["best"]["said"]) == (keep == "bleu")
 
 
-@pytest.mark.parametrize(
-    "keep, said", [("blue", "'bleu'"), ("acuracy", "auto, loss, bleu"), ("", "loss, bleu")]
-)
+@pytest.mark.parametrize("keep, said", [("blue", "'bleu'"), ("acuracy", "auto, loss, bleu"), ("", "loss, bleu")])
 def test_a_measure_that_is_not_known_is_refused_before_the_first_step(tmp_path, keep, said):
     task = Judged((0.5, 10.0))
     with pytest.raises(RegardError, match=said):
@@ -509,9 +483,7 @@ def test_samples_are_kept_and_told(tmp_path):
             told.append((step, text))
 
     run, _ = train(
-        tmp_path / "run",
-        sample=lambda model: f"{model.training} {torch.is_grad_enabled()}",
-        observers=[Hears()],
+        tmp_path / "run", sample=lambda model: f"{model.training} {torch.is_grad_enabled()}", observers=[Hears()]
     )
     assert told == [(step, "False False") for step in (4, 8, 12)]
     assert (run.path / "samples" / "8.txt").read_text() == "False False"
@@ -610,16 +582,14 @@ def test_another_machine_is_noted(tmp_path):
     run.write("environment.json", there | {"threads": 99})
     _, result = train(tmp_path / "run", resume=True)
     assert result.notes == (
-        f"the run was started with threads 99, now {there['threads']}: "
-        "losses may differ in their last digits",
+        f"the run was started with threads 99, now {there['threads']}: losses may differ in their last digits",
     )
 
 
 def test_a_resume_with_other_options_says_which(tmp_path):
     train(tmp_path / "run", observers=[At(5, interrupt)])
     with pytest.raises(
-        ValueError,
-        match=says(f"{tmp_path / 'run'}", "train.lr", "None", "0.5", "train.clip", "1.0", "None"),
+        ValueError, match=says(f"{tmp_path / 'run'}", "train.lr", "None", "0.5", "train.clip", "1.0", "None")
     ):
         train(tmp_path / "run", resume=True, lr=0.5, clip=None)
     train(tmp_path / "run", resume=True, save_every=3)
@@ -655,13 +625,7 @@ def test_more_steps_after_the_fall_are_refused(tmp_path):
     with pytest.raises(
         ValueError,
         match=says(
-            f"{tmp_path / 'run'}",
-            "12 steps",
-            "20",
-            "step 12",
-            "step 7",
-            "20 steps",
-            f"--from {tmp_path / 'run'}",
+            f"{tmp_path / 'run'}", "12 steps", "20", "step 12", "step 7", "20 steps", f"--from {tmp_path / 'run'}"
         ),
     ):
         train(tmp_path / "run", resume=True, steps=20, decay=0.5)

@@ -141,9 +141,7 @@ def test_evaluations_of_many_batches_take_a_part_of_them(tmp_path, clock):
     assert Checkpoints(run.state).load()[0].facts["plan"]["stride"] == 4
 
 
-@pytest.mark.parametrize(
-    "batches, extra, stride", [(15, 0.0, 1), (16, 0.0, 2), (160, 9.0, 20), (10**4, 0.5, 6)]
-)
+@pytest.mark.parametrize("batches, extra, stride", [(15, 0.0, 1), (16, 0.0, 2), (160, 9.0, 20), (10**4, 0.5, 6)])
 def test_a_part_of_the_validation_split_has_eight_batches_at_least(batches, extra, stride):
     assert budget.find_stride(60.0, whole=6.0, extra=extra, batches=batches) == stride
 
@@ -225,9 +223,7 @@ def test_a_killed_run_goes_on_with_its_plan_and_the_same_losses(tmp_path, clock)
     cost = PACES["slower"]
     whole, _, _, _ = spend(tmp_path, clock, cost, threads=1, name="whole", save_minutes=0.05)
     stops = At(50, interrupt)
-    _, result, _, _ = spend(
-        tmp_path, clock, cost, threads=1, name="killed", observers=[stops], save_minutes=0.05
-    )
+    _, result, _, _ = spend(tmp_path, clock, cost, threads=1, name="killed", observers=[stops], save_minutes=0.05)
     assert (result.reason, result.step) == ("stopped", 50)
     source = Slow(clock, lambda now, threads: cost(now + 20, threads))
     again, result = train(

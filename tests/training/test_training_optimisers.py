@@ -50,9 +50,7 @@ def test_the_polynomials_do_what_is_said_of_them():
     assert (75 * x[small] < y[small]).all() and (y[small] < 80 * x[small]).all()
 
 
-@pytest.mark.parametrize(
-    "x", [torch.zeros(2, 3, 4), torch.zeros(2, 3, 9), torch.ones(1, 8, 8), torch.ones(1, 8, 40)]
-)
+@pytest.mark.parametrize("x", [torch.zeros(2, 3, 4), torch.zeros(2, 3, 9), torch.ones(1, 8, 8), torch.ones(1, 8, 40)])
 def test_matrices_without_full_rank(x):
     made = orthogonalise(x)
     assert made.isfinite().all()
@@ -88,9 +86,7 @@ def test_muon_is_near_torchs():
     before = [p.detach().clone() for p in ours.values()]
     rule = Muon(ours, 0.02, 0.1, 0.95)
     other = torch.optim.Muon(theirs.values(), lr=0.02, weight_decay=0.1, momentum=0.95)
-    for mine, its, start in zip(
-        moved(lambda: rule.step(0.02), ours), moved(other.step, theirs), before, strict=True
-    ):
+    for mine, its, start in zip(moved(lambda: rule.step(0.02), ours), moved(other.step, theirs), before, strict=True):
         mine, its = (mine - start).flatten(), (its - start).flatten()
         assert torch.cosine_similarity(mine, its, 0) > 0.95
         # torch's singular values, too, are anything from 0.7 to 1.2
@@ -118,9 +114,7 @@ def test_linear_maps_of_sparse_features_have_gradient_descent_with_a_penalty(opt
     model[1].penalty = 0.25
     assert set(split(model).sparse) == {"1.table"}
     rules = [
-        rule
-        for rule in make(model, TrainConfig(optimiser=optimiser)).rules
-        if set(rule.parameters) == {"1.table"}
+        rule for rule in make(model, TrainConfig(optimiser=optimiser)).rules if set(rule.parameters) == {"1.table"}
     ]
     assert [type(rule) for rule in rules] == [SGD]
     assert rules[0].weight_decay == 0.25 and rules[0].lr == SPARSE_LR
@@ -128,10 +122,7 @@ def test_linear_maps_of_sparse_features_have_gradient_descent_with_a_penalty(opt
 
 def test_sgd_is_torchs():
     ours, theirs = parameters(), parameters()
-    rule, other = (
-        SGD(ours, 0.01, 0.1, 0.8),
-        torch.optim.SGD(theirs.values(), lr=0.01, weight_decay=0.1, momentum=0.8),
-    )
+    rule, other = (SGD(ours, 0.01, 0.1, 0.8), torch.optim.SGD(theirs.values(), lr=0.01, weight_decay=0.1, momentum=0.8))
     torch.testing.assert_close(moved(lambda: rule.step(0.01), ours), moved(other.step, theirs))
 
 
@@ -175,9 +166,7 @@ def test_the_body_is_what_is_repeated():
 
 
 def test_without_lists_the_body_is_all_but_the_first_and_last():
-    model = nn.Sequential(
-        nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Conv1d(4, 4, 3), nn.Linear(4, 2)
-    )
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Conv1d(4, 4, 3), nn.Linear(4, 2))
     parts = split(model)
     assert (set(parts.body), set(parts.matrices)) == ({"2.weight", "4.weight"}, {"0.weight", "5.weight"})
 

@@ -17,16 +17,7 @@ from regard.runs.new_run import create_run
 from regard.runs.number_format import say_loss
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
-from regard.training.progress import (
-    Bar,
-    Board,
-    Lines,
-    Metrics,
-    Observer,
-    Speed,
-    how_to_go_on,
-    watch,
-)
+from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Speed, how_to_go_on, watch
 from regard.training.result import Result, say_time
 from tests.training.cases import losses, says, train
 
@@ -42,11 +33,7 @@ def test_lines(tmp_path, steady):
     stream = io.StringIO()
     train(tmp_path / "run", observers=[Lines(stream, every=0)], sample=lambda model: "a sample")
     lines = stream.getvalue().splitlines()
-    assert (
-        lines[0].startswith("step 1/12  loss ")
-        and " tokens/s  0:0" in lines[0]
-        and lines[0].endswith(" left")
-    )
+    assert lines[0].startswith("step 1/12  loss ") and " tokens/s  0:0" in lines[0] and lines[0].endswith(" left")
     assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
     assert lines[5:7] == ["── sample after step 4 ──", "a sample"]
     assert lines[-2].startswith("12 steps in 0:0") and "; best validation " in lines[-2]
@@ -65,12 +52,7 @@ def test_the_bar(tmp_path, terminal, steady):
     bar = Bar(Console(file=stream, force_terminal=terminal, width=160))
     train(tmp_path / "run", observers=[bar], sample=lambda model: "[b]a sample[/b]")
     shown = stream.getvalue()
-    assert (
-        "12/12" in shown
-        and "tokens/s" in shown
-        and "validation" in shown
-        and "kept: the weights of step " in shown
-    )
+    assert "12/12" in shown and "tokens/s" in shown and "validation" in shown and "kept: the weights of step " in shown
     assert "[b]a sample[/b]" in shown  # a text is no markup
     assert not bar.progress.live.is_started
 
@@ -187,13 +169,7 @@ def test_tensorboard_reads_back_what_was_told(tmp_path):
             if step == 4:
                 raise Killed
 
-    how = {
-        "tensorboard": True,
-        "steps": 4,
-        "evaluate_every": 4,
-        "save_every": 2,
-        "sample": lambda model: "[a sample]",
-    }
+    how = {"tensorboard": True, "steps": 4, "evaluate_every": 4, "save_every": 2, "sample": lambda model: "[a sample]"}
     with pytest.raises(Killed):
         train(tmp_path / "run", observers=[KillAt4()], **how)
     run, _ = train(tmp_path / "run", resume=True, **how)

@@ -56,18 +56,8 @@ CASES = {
         2,
     ),
     "a number": (Regress((2.5,)), numbers(6, 1), Batch({"tokens": numbers(6, 3)}, numbers(6, seed=2)), 6),
-    "a number in a row": (
-        Regress((2.5,)),
-        numbers(6, 1),
-        Batch({"tokens": numbers(6, 3)}, numbers(6, 1, seed=2)),
-        6,
-    ),
-    "two numbers": (
-        Regress((2.0, 3.0), ("a", "b")),
-        numbers(6, 2),
-        Batch({"tokens": numbers(6, 3)}, numbers(6, 2)),
-        6,
-    ),
+    "a number in a row": (Regress((2.5,)), numbers(6, 1), Batch({"tokens": numbers(6, 3)}, numbers(6, 1, seed=2)), 6),
+    "two numbers": (Regress((2.0, 3.0), ("a", "b")), numbers(6, 2), Batch({"tokens": numbers(6, 3)}, numbers(6, 2)), 6),
     "numbers of elements": (
         Regress((2.0, 3.0), ("a", "b")),
         numbers(2, 3, 2),
@@ -80,12 +70,7 @@ CASES = {
         Batch({"x": torch.zeros(6, 1, 2, 2, dtype=torch.uint8)}, classes(6)),
         6,
     ),
-    "clusters": (
-        Mixture(2),
-        numbers(2, 2 * 5),
-        Batch({"x": numbers(2, 3, 2), "real": REAL}, torch.zeros(2)),
-        2,
-    ),
+    "clusters": (Mixture(2), numbers(2, 2 * 5), Batch({"x": numbers(2, 3, 2), "real": REAL}, torch.zeros(2)), 2),
 }
 
 

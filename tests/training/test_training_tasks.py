@@ -66,15 +66,11 @@ def test_measures_do_not_depend_on_the_cut_into_batches(task):
     target = torch.randn(7, 6, VOCAB) if task == "regress" else torch.randint(VOCAB, (7, 6))
     model, task = Table(), as_task(task)
     whole = task.measure(model, [Batch({"tokens": tokens}, target)])
-    cut = task.measure(
-        model, [Batch({"tokens": tokens[:5]}, target[:5]), Batch({"tokens": tokens[5:]}, target[5:])]
-    )
+    cut = task.measure(model, [Batch({"tokens": tokens[:5]}, target[:5]), Batch({"tokens": tokens[5:]}, target[5:])])
     assert whole.keys() == cut.keys()
     for name in whole:
         assert math.isclose(whole[name], cut[name], rel_tol=1e-6)
-    assert math.isclose(
-        whole["loss"], task.loss(model, Batch({"tokens": tokens}, target))[0].item(), rel_tol=1e-6
-    )
+    assert math.isclose(whole["loss"], task.loss(model, Batch({"tokens": tokens}, target))[0].item(), rel_tol=1e-6)
 
 
 def test_accuracy_counts_hits():
@@ -83,9 +79,7 @@ def test_accuracy_counts_hits():
     target = model(tokens).argmax(-1)
     target[0, :2] = (target[0, :2] + 1) % VOCAB
     target[0, 2] = IGNORE
-    assert Classify().measure(model, [Batch({"tokens": tokens}, target)])["accuracy"] == (VOCAB - 3) / (
-        VOCAB - 1
-    )
+    assert Classify().measure(model, [Batch({"tokens": tokens}, target)])["accuracy"] == (VOCAB - 3) / (VOCAB - 1)
 
 
 def test_nothing_to_measure_gives_no_measures():
@@ -119,11 +113,7 @@ def test_errors_are_told_in_the_units_of_the_data():
         Batch({"tokens": x[2:]}, model(x[2:]).detach() + 2 * off[2:]),
     ]
     measures = Regress(scale=(10, 2), names=("price", "amount")).measure(model, batches)
-    expected = {
-        "MAE price": 10 * 8 / 5,
-        "MAE amount": 2 * 24 / 5,
-        "loss": (2 * (1 + 9) + 3 * 4 * (1 + 9)) / 10,
-    }
+    expected = {"MAE price": 10 * 8 / 5, "MAE amount": 2 * 24 / 5, "loss": (2 * (1 + 9) + 3 * 4 * (1 + 9)) / 10}
     assert {name: pytest.approx(value) for name, value in expected.items()} == measures
     one = Regress(scale=(10,)).measure(nn.Linear(4, 1), [Batch({"tokens": x}, torch.zeros(5))])
     assert set(one) == {"loss", "MAE"}
@@ -145,10 +135,7 @@ def test_numbers_of_each_thing_leave_padding_out():
 
 def test_extras_are_passed_to_models_that_take_them():
     batch = Pairs().batch(0)
-    real, where = (
-        torch.ones_like(batch["tokens"], dtype=torch.bool),
-        torch.arange(9).expand_as(batch["tokens"]),
-    )
+    real, where = (torch.ones_like(batch["tokens"], dtype=torch.bool), torch.arange(9).expand_as(batch["tokens"]))
     careful = Careful()
     call(careful, batch.replace(real=real, where=where))
     assert careful.seen[0] is real and careful.seen[1] is where
@@ -172,9 +159,7 @@ def hidden(rows=400, **options):
 def test_bert_hides_eighty_ten_ten():
     tokens, _, batch = hidden()
     chosen = batch.target != IGNORE
-    assert torch.equal(batch.target[chosen], tokens[chosen]) and torch.equal(
-        batch["tokens"][~chosen], tokens[~chosen]
-    )
+    assert torch.equal(batch.target[chosen], tokens[chosen]) and torch.equal(batch["tokens"][~chosen], tokens[~chosen])
     assert abs(chosen.float().mean() - 0.15) < 0.01
     masked = (batch["tokens"] == MASK)[chosen].float().mean()
     same = (batch["tokens"] == tokens)[chosen].float().mean()
@@ -219,14 +204,8 @@ def test_training_draws_and_validation_does_not():
 @pytest.mark.parametrize(
     "task, words",
     [
-        (
-            "next_token",
-            "task 'next_token'.*'next token'.*next token, classify, regress",
-        ),
-        (
-            3,
-            r"task.*\(next token.*regress\).*function \(model, batch\) -> loss.*int",
-        ),
+        ("next_token", "task 'next_token'.*'next token'.*next token, classify, regress"),
+        (3, r"task.*\(next token.*regress\).*function \(model, batch\) -> loss.*int"),
     ],
 )
 def test_what_is_no_task(task, words):

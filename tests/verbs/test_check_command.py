@@ -65,18 +65,11 @@ def test_a_good_model_exits_with_0_and_a_broken_law_with_1(models, capsys):
 
 
 def test_json_for_machines(models, capsys):
-    code, out, _ = run(
-        capsys, "my_models:bad", "--json", "--seed", "3", "--trials", "2", "--dtype", "float64"
-    )
+    code, out, _ = run(capsys, "my_models:bad", "--json", "--seed", "3", "--trials", "2", "--dtype", "float64")
     found = json.loads(out)
     assert code == 1 and found["ok"] is False and found["seed"] == 3 and found["model"] == "my_models:bad"
     law = {each["law"]: each for each in found["laws"]}["permutation"]
-    assert (law["measured"], law["layer"], law["exact"], law["dtype"]) == (
-        "broken",
-        "places",
-        True,
-        "float64",
-    )
+    assert (law["measured"], law["layer"], law["exact"], law["dtype"]) == ("broken", "places", True, "float64")
     assert all(each["seconds"] >= 0 for each in found["laws"])
 
 
@@ -85,29 +78,14 @@ def test_json_for_machines(models, capsys):
     [
         ([], "regard.*target.*none.*regard.*--help"),
         (["a", "b"], "regard.*target.*b"),
-        (
-            ["nowhere"],
-            "'nowhere'.*run.*Hugging Face model",
-        ),
-        (
-            ["my_models.py:good"],
-            "module.*-m.*my_models:good",
-        ),
+        (["nowhere"], "'nowhere'.*run.*Hugging Face model"),
+        (["my_models.py:good"], "module.*-m.*my_models:good"),
         (["sub/my_models.py:good"], r"mean sub\.my_models:good"),
         (["my_models:godo"], "my_models.*function 'godo'.*'good'"),
-        (
-            ["my_models:wrong"],
-            r"my_models:wrong.*Pooled.*\(model, inputs\[, symmetry\[, roles\]\]\)",
-        ),
-        (
-            ["my_models:good", "--laws", "permutatoin"],
-            "'permutatoin' among.*laws.*'permutation'",
-        ),
+        (["my_models:wrong"], r"my_models:wrong.*Pooled.*\(model, inputs\[, symmetry\[, roles\]\]\)"),
+        (["my_models:good", "--laws", "permutatoin"], "'permutatoin' among.*laws.*'permutation'"),
         (["my_models:good", "--seed", "x"], "--seed.*whole number.*'x'"),
-        (
-            ["my_models:good", "--dtype", "float8"],
-            "--dtype.*float64, float32, bfloat16, float16.*None.*'float8'",
-        ),
+        (["my_models:good", "--dtype", "float8"], "--dtype.*float64, float32, bfloat16, float16.*None.*'float8'"),
         (["my_models:good", "--device", "tpu"], "device 'tpu'.*--device cpu"),
         (["my_models:good", "--device", "gpu"], "device 'gpu'.*'cuda'"),
     ],
@@ -131,13 +109,7 @@ def test_a_cache_without_a_step_function_is_not_measured_and_not_as_declared(mod
 def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monkeypatch):
     data = torch.randn(20, 4), torch.zeros(20).long()
     train.train(
-        model=torch.nn.Linear(4, 2),
-        task="classify",
-        data=data,
-        out="mine",
-        steps=1,
-        observers=[],
-        report=False,
+        model=torch.nn.Linear(4, 2), task="classify", data=data, out="mine", steps=1, observers=[], report=False
     )
     code, out, err = run(capsys, "mine")
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -154,7 +126,9 @@ def test_random_weights_are_announced(models, capsys):
     config = transformers.GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=30, n_positions=32)
     config.architectures = ["GPT2LMHeadModel"]
     config.save_pretrained("bare")
-    words = "bare has no weights (*.safetensors) in it, so they are random (seed 0): what it learned cannot be seen here."
+    words = (
+        "bare has no weights (*.safetensors) in it, so they are random (seed 0): what it learned cannot be seen here."
+    )
     code, out, _ = run(capsys, "bare", "--laws", "determinism")
     assert code == 0 and f"note: {words}" in out.splitlines()
     assert json.loads(run(capsys, "bare", "--laws", "determinism", "--json")[1])["notes"] == [words]
@@ -170,6 +144,5 @@ def test_help_names_every_option(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
     assert all(
-        option in out
-        for option in ("--laws", "--json", "--seed", "--trials", "--dtype", "--device", "exit code")
+        option in out for option in ("--laws", "--json", "--seed", "--trials", "--dtype", "--device", "exit code")
     )

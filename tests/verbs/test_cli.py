@@ -92,10 +92,7 @@ def test_the_list_of_models_says_what_each_keeps(capsys):
         (["lsit"], "'lsit'.*'list'.*regard --help"),
         (["qqq"], "'qqq'.*regard --help"),
         (["--verison"], "'--verison'.*'--version'.*regard --help"),
-        (
-            ["list", "maks"],
-            "category 'maks'.*'masks'.*" + ", ".join(registry.categories()),
-        ),
+        (["list", "maks"], "category 'maks'.*'masks'.*" + ", ".join(registry.categories())),
         (["list", "masks", "biases"], "regard.*category.*2: masks biases"),
     ],
 )
@@ -176,9 +173,7 @@ def test_a_command_chooses_its_exit_code(capsys, monkeypatch):
 
 
 def process(*words, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "regard", *words], cwd=ROOT, capture_output=True, text=True, **options
-    )
+    return subprocess.run([sys.executable, "-m", "regard", *words], cwd=ROOT, capture_output=True, text=True, **options)
 
 
 def test_as_a_module():

@@ -50,9 +50,7 @@ def home(tmp_path_factory):
             chosen = TINY | known | {"train.steps": 4} | options
             train.train("text", data="rows.csv", out=out, options=chosen, **QUICK)
         module, x = torch.nn.Linear(3, 2), torch.randn(20, 3)
-        train.train(
-            model=module, task="classify", data=(x, x[:, 0].gt(0).long()), out="own", steps=2, **QUICK
-        )
+        train.train(model=module, task="classify", data=(x, x[:, 0].gt(0).long()), out="own", steps=2, **QUICK)
         shutil.copytree("runs/a", "damaged")
         (folder / "damaged" / "config.json").write_bytes(b'{"regard"')
         shutil.copytree("runs/a", "weightless")

@@ -56,9 +56,7 @@ def test_a_training_of_images_from_beginning_to_report(tmp_path, counted):
     assert len(asked) == 2  # before anything is touched, and under the lock
     weights = [what for what in read if what[0].name == "model.safetensors"]
     assert len(weights) == 1  # for the confusion matrix, the laws and the report
-    assert {"report.html", "laws.json", "confusion.png"} <= {
-        path.name for path in (tmp_path / "run").iterdir()
-    }
+    assert {"report.html", "laws.json", "confusion.png"} <= {path.name for path in (tmp_path / "run").iterdir()}
     assert json.loads((tmp_path / "run" / "laws.json").read_text())["ok"] is True
 
 
@@ -79,9 +77,7 @@ def test_without_a_report_nothing_is_loaded(tmp_path, counted):
     (tmp_path / "text.txt").write_text("the cat sat on the mat. " * 40)
     read, loaded = counted(files, "read_tensors"), counted(TextRecipe, "load")
     options = {"model.dim": 16, "model.depth": 1, "model.heads": 2, "data.context": 8}
-    run = regard.train(
-        "text", data="text.txt", out="run", steps=2, options=options, observers=[], report=False
-    )
+    run = regard.train("text", data="text.txt", out="run", steps=2, options=options, observers=[], report=False)
     assert not read and not loaded
     names = {
         "manifest.json",

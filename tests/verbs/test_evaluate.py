@@ -34,9 +34,7 @@ def share_right(path, truth):
     """Accuracy by hand: of predictions for these inputs."""
     found = regard.predict(path, list(truth))
     assert not any(each.error for each in found)
-    return sum(
-        next(iter(each.labels)) == label for each, label in zip(found, truth.values(), strict=True)
-    ) / len(truth)
+    return sum(next(iter(each.labels)) == label for each, label in zip(found, truth.values(), strict=True)) / len(truth)
 
 
 # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -63,10 +61,7 @@ def test_a_language_model_on_its_own_text_and_on_another(language_model, tmp_pat
     other = tmp_path / "other.txt"
     other.write_text("the mat sat on the dog. the cat ran.")
     found = regard.evaluate("lm", other)
-    model, ids = (
-        load_model(language_model),
-        load_tokenizer(language_model.tokenizer_file).encode(other.read_text()),
-    )
+    model, ids = (load_model(language_model), load_tokenizer(language_model.tokenizer_file).encode(other.read_text()))
     ids = torch.from_numpy(ids.astype(np.int64))
     total = 0.0
     # windows that follow each other, every token but the first a target once
@@ -90,9 +85,7 @@ def test_a_classifier_of_texts(tmp_path):
     assert (found.split, found.count, found.unit) == ("validation", 6, "rows")
     assert found.measures["accuracy"] == pytest.approx(last(run, "validation")["accuracy"], abs=1e-6)
     truth = {"great": "good", "a dull day": "bad", "great and dull": "good", "so dull": "good"}
-    (tmp_path / "other.csv").write_text(
-        "text,label\n" + "".join(f"{text},{label}\n" for text, label in truth.items())
-    )
+    (tmp_path / "other.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in truth.items()))
     found = regard.evaluate("run", "other.csv")
     assert found.count == 4 and found.measures["accuracy"] == share_right("run", truth)
     assert found.labels == ("bad", "good") and found.confusion.sum(1).tolist() == [1, 3]
@@ -121,9 +114,7 @@ def test_images(tmp_path):
     run = train.train("images", data="data", model="lenet", out="run", steps=6, options=options, **QUICK)
     found = regard.evaluate("run")
     assert (found.split, found.count, found.unit) == ("test", 16, "images")
-    assert found.measures == pytest.approx(
-        {name: last(run, "test")[name] for name in found.measures}, rel=1e-6
-    )
+    assert found.measures == pytest.approx({name: last(run, "test")[name] for name in found.measures}, rel=1e-6)
     truth = write_images(tmp_path / "one", {"dark": 90}, 2)  # one class is enough to measure by
     found = regard.evaluate("run", "one")
     assert found.count == 8 and found.measures["accuracy"] == share_right("run", truth)
@@ -213,27 +204,22 @@ def write_graph(place, nodes, seed, column):
 
 @pytest.mark.parametrize("what", ["classes", "numbers"])
 def test_graphs(tmp_path, what):
-    column = {
-        "classes": lambda x: "high" if x[0] > 0 else "low",
-        "numbers": lambda x: round(float(x[0]) + 0.25, 3),
-    }[what]
+    column = {"classes": lambda x: "high" if x[0] > 0 else "low", "numbers": lambda x: round(float(x[0]) + 0.25, 3)}[
+        what
+    ]
     write_graph(tmp_path / "a", 60, 0, column)
     options = {"model.hidden": 16, "train.evaluate_every": 1000}
     run = train.train("graphs", data="a", out="run", steps=20, options=options, **QUICK)
     found = regard.evaluate("run")
     assert (found.split, found.count, found.unit) == ("test", 6, "nodes")
-    assert found.measures == pytest.approx(
-        {name: last(run, "test")[name] for name in found.measures}, rel=1e-5
-    )
+    assert found.measures == pytest.approx({name: last(run, "test")[name] for name in found.measures}, rel=1e-5)
     labels = write_graph(tmp_path / "b", 30, 1, column)
     (answer,) = regard.predict("run", tmp_path / "b")
     found = regard.evaluate("run", tmp_path / "b")
     assert found.count == 30
     if what == "classes":
         right = sum(next(iter(node.labels)) == labels[node.input] for node in answer.each)
-        assert (
-            found.measures["accuracy"] == pytest.approx(right / 30) and int(found.confusion.trace()) == right
-        )
+        assert found.measures["accuracy"] == pytest.approx(right / 30) and int(found.confusion.trace()) == right
     else:
         off = np.mean([abs(node.values["label"] - labels[node.input]) for node in answer.each])
         assert found.measures["MAE"] == pytest.approx(off, rel=1e-4)
@@ -245,12 +231,7 @@ def test_graphs(tmp_path, what):
 def test_the_command(language_model, capsys):
     assert main.main(["evaluate", "lm"]) == 0
     line = capsys.readouterr().out
-    assert (
-        line.startswith("validation: ")
-        and "perplexity" in line
-        and line.count("\n") == 1
-        and "tokens)" in line
-    )
+    assert line.startswith("validation: ") and "perplexity" in line and line.count("\n") == 1 and "tokens)" in line
     assert main.main(["evaluate", "lm", "--data", "text.txt", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["split", "count", "unit", "measures"] and found["split"] == "text.txt"
@@ -281,9 +262,7 @@ def test_data_that_is_no_longer_the_same_is_told(language_model, tmp_path):
 def test_a_module_of_ones_own_has_no_recipe(tmp_path):
     x = torch.randn(20, 3)
     options = {"observers": [], "report": False, "steps": 1}
-    train.train(
-        model=torch.nn.Linear(3, 2), task="classify", data=(x, (x[:, 0] > 0).long()), out="mine", **options
-    )
+    train.train(model=torch.nn.Linear(3, 2), task="classify", data=(x, (x[:, 0] > 0).long()), out="mine", **options)
     for ask in (regard.evaluate, lambda run: regard.predict(run, ["x"])):
         with pytest.raises(ValueError, match="mine.*recipe.*load_weights.*mine"):
             ask("mine")

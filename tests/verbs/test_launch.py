@@ -108,9 +108,7 @@ def test_resuming_asks_for_the_processes_of_the_start(said, folder):
     assert wanted_processes([], resume=False, out=run, recipe="text") == 1
 
 
-@pytest.mark.parametrize(
-    "words, count", [(["--train.processes=3"], 3), (["--train.processes", "None"], 1), ([], 1)]
-)
+@pytest.mark.parametrize("words, count", [(["--train.processes=3"], 3), (["--train.processes", "None"], 1), ([], 1)])
 def test_how_many_processes_are_wanted(words, count):
     assert wanted_processes(words, resume=False, out=None, recipe="text") == count
 

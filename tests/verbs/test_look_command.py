@@ -48,16 +48,11 @@ def made_run(path):
     torch.manual_seed(0)
     characters = Characters(" abcdefghij")
     model = Decoder(DecoderConfig(vocab=characters.size, context=32, dim=32, depth=2, heads=4))
-    run = create_run(
-        path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}}
-    )
+    run = create_run(path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}})
     run.publish(save(model.state_dict()))
     run.write("tokenizer.json", characters.to_json())
     run.append(
-        [
-            {"event": "step", "step": 1, "loss": 2.0},
-            {"event": "validation", "step": 1, "loss": 1.9, "accuracy": 0.3},
-        ]
+        [{"event": "step", "step": 1, "loss": 2.0}, {"event": "validation", "step": 1, "loss": 1.9, "accuracy": 0.3}]
     )
     run.write_sample(1, "a bad cab")
     run.write("laws.json", {"ok": True, "laws": [{"law": "causality", "measured": "holds"}]})
@@ -79,9 +74,7 @@ def look(capsys, *words):
 
 
 def data_of(path):
-    found = re.search(
-        r'<script id="data" type="application/json">(.*?)</script>', path.read_text("utf-8"), re.S
-    )
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', path.read_text("utf-8"), re.S)
     return json.loads(found[1])
 
 
@@ -89,9 +82,7 @@ def test_a_page_of_a_run(here, capsys):
     code, out, err = look(capsys, "run", "--input", "a cab bead", "--out", "page.html")
     assert (code, err) == (0, "") and out.startswith("page.html: 0.") and "open it in a browser" in out
     data = data_of(here / "page.html")
-    assert (
-        data["streams"][0]["labels"] == list("a cab bead") and data["live"] is None and data["title"] == "run"
-    )
+    assert data["streams"][0]["labels"] == list("a cab bead") and data["live"] is None and data["title"] == "run"
     views = {view["view"]: view for view in data["views"]}
     assert data["opens"] == "attention"  # not the outcome: an input was given
     assert {
@@ -108,9 +99,7 @@ def test_a_page_of_a_run(here, capsys):
     } == set(views)
     assert views["laws"]["rows"] == [{"law": "causality", "measured": "holds", "place": ""}]
     assert views["laws"]["ok"] is True and views["laws"]["verdict"] == "As declared: 1 law holds"
-    assert views["curves"]["validation"] == [[1, 1.9]] and views["curves"]["measures"] == {
-        "accuracy": [[1, 0.3]]
-    }
+    assert views["curves"]["validation"] == [[1, 1.9]] and views["curves"]["measures"] == {"accuracy": [[1, 0.3]]}
     assert views["samples"]["items"] == [{"step": 1, "text": "a bad cab"}]
 
 

@@ -51,12 +51,10 @@ def parsed(*words):
 
 def test_right_words():
     assert parsed() == Inner()
-    assert parsed(
-        "--part.size", "7", "--part.share=0.5", "--part.kind", "fancy", "--part.quick-start"
-    ) == Inner(size=7, share=0.5, kind="fancy", quick_start=True)
-    assert parsed("--part.no-quick-start", "--part.share", "None", "--part.quick_start") == Inner(
-        quick_start=True
+    assert parsed("--part.size", "7", "--part.share=0.5", "--part.kind", "fancy", "--part.quick-start") == Inner(
+        size=7, share=0.5, kind="fancy", quick_start=True
     )
+    assert parsed("--part.no-quick-start", "--part.share", "None", "--part.quick_start") == Inner(quick_start=True)
     assert parsed("--part.share", "-1e-3").share == -1e-3
     assert parsed("--part.quick-start", "False") == parsed("--part.quick-start=False") == Inner()
 
@@ -81,36 +79,23 @@ def test_a_part_is_chosen_by_its_kind_and_has_its_own_options():
 
 def test_rare_options_are_behind_help_all():
     usual, every = (options.options_help(Outer, "program", every=each) for each in (False, True))
-    assert (
-        "--part.sizes" in every
-        and "--part.sizes" not in usual
-        and "1 more options: program --help-all" in usual
-    )
+    assert "--part.sizes" in every and "--part.sizes" not in usual and "1 more options: program --help-all" in usual
     assert "--part.sees.width" in usual and "how far it sees" in usual
 
 
 @pytest.mark.parametrize(
     "words, said",
     [
-        (
-            ["--part.siez", "7"],
-            r"--part\.siez.*--part\.size.*program --help",
-        ),
+        (["--part.siez", "7"], r"--part\.siez.*--part\.size.*program --help"),
         (["--size=7"], r"--size.*--part\.size.*program --help"),
         (["--dta", "x"], "--dta.*--data.*program --help"),
         (["--zzz"], "--zzz.*program --help"),
-        (
-            ["--part.no-size"],
-            r"--part\.no-size.*--part\.size.*program --help",
-        ),
+        (["--part.no-size"], r"--part\.no-size.*--part\.size.*program --help"),
         (["--part.size"], r"--part\.size.*program --help"),
         (["--part.size", "--part.quick-start"], r"--part\.size.*program --help"),
         (["--part.size", "7.5"], r"--part\.size.*whole number.*'7\.5'"),
         (["--part.share", "half"], r"--part\.share.*None.*'half'"),
-        (
-            ["--part.kind", "fanci"],
-            r"--part\.kind.*plain.*'fanci'.*'fancy'",
-        ),
+        (["--part.kind", "fanci"], r"--part\.kind.*plain.*'fanci'.*'fancy'"),
         (["--part.size", "7", "8"], "'8'.*program --help"),
         (["--part.sizes", "3,x"], r"--part\.sizes\.1.*whole number.*'x'"),
         (["--part.quick-start", "yes"], "'yes'.*program --help"),
@@ -168,9 +153,7 @@ def test_every_option_is_explained(name, kind):
     derived = get_recipe(name).derived_options(default)
     assert len(shown) > 20
     for option in options.options_of(type(default)):
-        found = re.search(
-            rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE
-        )
+        found = re.search(rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE)
         hidden = option[2:].replace("-", "_") in (*derived, "data.path")
         assert hidden or re.search(r"[a-z]{3}.*\(default", found[1].replace("\n", " ")), option
 
@@ -180,9 +163,7 @@ def test_every_option_of_an_attention_can_be_given(attention):
     recipe, kind = get_recipe("text"), attention().kind
     names = hints_of(attention).keys() - {"kind"}
     words = [f"--model.attention={kind}", *(f"--model.attention.{name}=8" for name in names)]
-    found = options.change_settings(
-        recipe, recipe.defaults(None, "encoder"), words, "regard train text"
-    ).model
+    found = options.change_settings(recipe, recipe.defaults(None, "encoder"), words, "regard train text").model
     assert found.attention == attention(**dict.fromkeys(names, 8))
 
 
@@ -190,8 +171,6 @@ def test_every_option_of_an_attention_can_be_given(attention):
 def test_every_option_of_a_command_is_explained(cls):
     text = options.options_help(cls, "regard", every=True)
     for option in options.options_of(cls):
-        found = re.search(
-            rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE
-        )
+        found = re.search(rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE)
         words = re.sub(r"\{[^}]*\}|--\S+|[A-Z]{3,}", "", found[1].replace("\n", " "))
         assert re.search(r"[a-z]{2}.*\(default", words), option

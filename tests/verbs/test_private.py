@@ -51,12 +51,7 @@ def test_no_file_but_config_tells_of_its_owner(home, monkeypatch, kind, absolute
     if absolute:
         data = str(home / data)
     run = train.train(
-        kind,
-        data=data,
-        out=out if absolute else out.name,
-        steps=2,
-        options=TINY | KINDS[kind],
-        observers=[],
+        kind, data=data, out=out if absolute else out.name, steps=2, options=TINY | KINDS[kind], observers=[]
     )
     told = []
     for path in run.path.rglob("*"):

@@ -69,9 +69,7 @@ def test_each_seed_is_a_complete_run_and_the_summary_is_of_them(seeds):
     for name in ("loss", "accuracy"):
         values = [each.measures[name] for each in measured]
         assert summary["test"][name]["mean"] == pytest.approx(statistics.fmean(values), rel=1e-5)
-        assert summary["test"][name]["deviation"] == pytest.approx(
-            statistics.stdev(values), rel=1e-4, abs=1e-9
-        )
+        assert summary["test"][name]["deviation"] == pytest.approx(statistics.stdev(values), rel=1e-4, abs=1e-9)
         assert summary["test"][name]["runs"] == 3
     assert all(summary["runs"][run.path.name]["test"] == run.config.test for run in seeds.runs)
     assert "mean ± standard deviation of 3 seeds, test split" in seeds.say()
@@ -240,16 +238,9 @@ def test_a_stopped_run_does_not_look_at_its_test_split(tmp_path, monkeypatch):
     how = {"data": tiny.data, "out": tmp_path / "run", "options": tiny.options | {"data.test": 0.2}}
     stopper = Stopper("run", 2)
     run = regard.train(
-        "sets",
-        steps=4,
-        observers=[stopper],
-        **how | {"options": how["options"] | {"train.evaluate_every": 1}},
+        "sets", steps=4, observers=[stopper], **how | {"options": how["options"] | {"train.evaluate_every": 1}}
     )
-    assert (
-        seen == ["validation"]
-        and run.config.test is None
-        and not any("test" in line for line in stopper.lines[1:])
-    )
+    assert seen == ["validation"] and run.config.test is None and not any("test" in line for line in stopper.lines[1:])
     assert not any(event["event"] == "test" for event in run.metrics())
     assert run.read("confusion.json")["split"] == "validation"
     told = Stopper()
@@ -276,9 +267,7 @@ def test_who_was_evaluated_once_was_not_chosen(tmp_path):
     assert told.lines[-1].startswith("validation accuracy ") and told.lines[-1].endswith(" of 4 sets")
     told = Stopper()
     repeated(tmp_path, tmp_path / "other", told, data__test=0.2)
-    assert told.lines[-1].startswith("test accuracy ") and told.lines[-1].endswith(
-        "; these are the last weights)"
-    )
+    assert told.lines[-1].startswith("test accuracy ") and told.lines[-1].endswith("; these are the last weights)")
 
 
 def test_no_share_is_advised_where_the_data_has_its_own_splits(tmp_path):

@@ -55,22 +55,9 @@ class Seen(Exception):
 def folder(tmp_path_factory):
     """Small files of the names in the examples."""
     folder = tmp_path_factory.mktemp("examples")
-    for make in (
-        data.texts,
-        data.images,
-        data.sets,
-        data.meshes,
-        data.graphs,
-        data.series,
-        data.rows,
-        data.episodes,
-    ):
+    for make in (data.texts, data.images, data.sets, data.meshes, data.graphs, data.series, data.rows, data.episodes):
         make(folder)
-    for old, new in (
-        ("plain.txt", "my.txt"),
-        ("measured.csv", "measurements.csv"),
-        ("waves.npz", "gestures.npz"),
-    ):
+    for old, new in (("plain.txt", "my.txt"), ("measured.csv", "measurements.csv"), ("waves.npz", "gestures.npz")):
         shutil.copy(folder / old, folder / new)
     shutil.copy(folder / "gaps.csv", folder / "sensors.csv")
     (folder / "multi30k").mkdir()
@@ -79,10 +66,7 @@ def folder(tmp_path_factory):
             (folder / f"{place}.{language}").write_text("\n".join(f"{language} {i}" for i in range(60)))
     tables = {
         "baskets": ["basket,price,total", *(f"{i // 3},{i % 7},{i // 3 % 5}" for i in range(90))],
-        "photos": [
-            "path,kind",
-            *(f"photos/{('dark', 'light')[i % 2]}/00.png,{'ab'[i % 2]}" for i in range(30)),
-        ],
+        "photos": ["path,kind", *(f"photos/{('dark', 'light')[i % 2]}/00.png,{'ab'[i % 2]}" for i in range(30))],
         "faces": ["file,age", *(f"photos/dark/00.png,{20 + i}.5" for i in range(30))],
         "sales": ["shop,day,sold", *(f"{i // 40},2024-01-{i % 28 + 1:02},{i % 9}" for i in range(80))],
         "papers": ["id,x,field", *(f"p{i},{i / 7},{'ab'[i % 2]}" for i in range(30))],
@@ -105,9 +89,7 @@ def folder(tmp_path_factory):
     write_molecules(folder / "molecules")
     words = "--model.dim 16 --model.heads 2 --model.depth 1 --train.batch 4 --data.context 16"
     options = asked(shlex.split(words))["options"] | {"data.validation": 0.2}
-    regard.train(
-        "text", data=str(folder / "my.txt"), out=folder / "runs/mine", steps=1, options=options, report=False
-    )
+    regard.train("text", data=str(folder / "my.txt"), out=folder / "runs/mine", steps=1, options=options, report=False)
     return folder
 
 
@@ -118,9 +100,7 @@ def write_molecules(place):
     name = place.name
     ends = [(g * nodes + a, g * nodes + b) for g in range(count) for a, b in ((1, 2), (2, 3), (2, 1), (3, 2))]
     (place / f"{name}_A.txt").write_text("\n".join(f"{a}, {b}" for a, b in ends))
-    (place / f"{name}_graph_indicator.txt").write_text(
-        "\n".join(str(i // nodes + 1) for i in range(count * nodes))
-    )
+    (place / f"{name}_graph_indicator.txt").write_text("\n".join(str(i // nodes + 1) for i in range(count * nodes)))
     (place / f"{name}_graph_labels.txt").write_text("\n".join(str(i % 2) for i in range(count)))
 
 
@@ -198,9 +178,7 @@ def check_resumed(words, how, started, settings, out):
     plain = settings(lambda: main(again))
     assert to_dict(plain) == to_dict(started)
     wanted = {"train.save_minutes": 3.0} | ({} if started.train.steps is None else {"train.steps": 90})
-    typed = settings(
-        lambda: main([*again, *(f"--{key.replace('_', '-')}={each}" for key, each in wanted.items())])
-    )
+    typed = settings(lambda: main([*again, *(f"--{key.replace('_', '-')}={each}" for key, each in wanted.items())]))
     called = settings(lambda: regard.train(recipe.name, out=out, resume=True, options=wanted))
     assert to_dict(typed) == to_dict(called)
     own = replace(started.train, **{key.removeprefix("train."): value for key, value in wanted.items()})

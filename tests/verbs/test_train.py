@@ -82,10 +82,7 @@ def test_a_run_has_everything_and_the_model_can_be_used(everything):
         "laws.json",
         "report.html",
     }
-    assert (
-        files | {"state", "samples"} <= names
-        and json.loads((run.path / "laws.json").read_text())["ok"] is True
-    )
+    assert files | {"state", "samples"} <= names and json.loads((run.path / "laws.json").read_text())["ok"] is True
     assert len((run.path / "samples" / "8.txt").read_text()) >= jobs.SAMPLE
     assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert run.config.model["vocab"] == len(set(SENTENCES)) and run.config.model["context"] == 16
@@ -141,21 +138,13 @@ def test_an_occupied_folder_is_refused_before_any_work_on_data(tmp_path):
     (tmp_path / "other.txt").write_text(SENTENCES * 21)
     notes, before = [], cached(tmp_path)
     for out, words in (
-        (
-            "run",
-            "run holds a run already; go on with it with resume=True, or choose another folder with out=",
-        ),
+        ("run", "run holds a run already; go on with it with resume=True, or choose another folder with out="),
         ("papers", "papers is not a run and is not empty (it holds a.txt); choose another folder with out="),
         ("text.txt", "text.txt is a file; choose a folder that is not there yet with out="),
     ):
         with pytest.raises(FileExistsError, match=f"^{re.escape(words)}$"):
             train.train(
-                "text",
-                data="other.txt",
-                out=out,
-                steps=1,
-                observers=[],
-                note=lambda *facts: notes.append(facts),
+                "text", data="other.txt", out=out, steps=1, observers=[], note=lambda *facts: notes.append(facts)
             )
     assert not notes and cached(tmp_path) == before != set()
 
@@ -206,22 +195,13 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
         observers=[],
     )
     run = train.train(
-        "text",
-        data="rows.jsonl",
-        out="tuned",
-        start="masked",
-        steps=3,
-        options={"train.batch": 8},
-        observers=[],
+        "text", data="rows.jsonl", out="tuned", start="masked", steps=3, options={"train.batch": 8}, observers=[]
     )
     assert run.config.model["dim"] == 32 and run.config.model["classes"] == 2
     start = r"masked is not a classifier; train a classifier on labelled text .*, with start='masked'"
     with pytest.raises(ValueError, match=start):
         predict("masked", ["x"])
-    for run, does in (
-        ("masked", r"predicts masked tokens"),
-        ("classifier", r"classifies \(use regard predict\)"),
-    ):
+    for run, does in (("masked", r"predicts masked tokens"), ("classifier", r"classifies \(use regard predict\)")):
         for write in (generate.generate, generate.samples):
             with pytest.raises(ValueError, match=f"encoder.*{does}.*generate"):
                 write(generate.load(run), "a")
@@ -279,39 +259,27 @@ def test_train_generate_and_predict_as_commands(capsys, everything):
     assert code == 0 and out.splitlines()[-1] == 'next: regard predict labels "..."'
     confused = json.loads(Path("labels/confusion.json").read_text())
     assert confused["split"] == "validation" and confused["labels"] == ["bad", "good"]
-    assert [sum(row) for row in confused["counts"]] == [3, 3] and os.path.getsize(
-        "labels/confusion.png"
-    ) > 1000
+    assert [sum(row) for row in confused["counts"]] == [3, 3] and os.path.getsize("labels/confusion.png") > 1000
     code, out, _ = regard_command(capsys, "predict", "labels", "a great film", "--json")
     assert code == 0 and set(json.loads(out)["labels"]) == {"good", "bad"}
 
 
 def test_runs_are_numbered_and_the_last_one_is_resumed(capsys):
     for _ in range(2):
-        assert (
-            regard_command(capsys, "train", "text", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS)[
-                0
-            ]
-            == 0
-        )
+        assert regard_command(capsys, "train", "text", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS)[0] == 0
     assert Run.exists("runs/text") and Run.exists("runs/text-2")
     trained("runs/named", 2)
     code, out, _ = regard_command(capsys, "train", "text", "--resume")
     assert code == 0 and "all 2 steps of runs/named are done" in out
     train.train(
-        model=torch.nn.Linear(2, 1),
-        task="regress",
-        data=(torch.ones(9, 2), torch.ones(9)),
-        steps=1,
-        observers=[],
+        model=torch.nn.Linear(2, 1), task="regress", data=(torch.ones(9, 2), torch.ones(9)), steps=1, observers=[]
     )
     # the last one
     train.train("text", out="runs/text-2", resume=True, observers=[], options={"train.save_minutes": 4})
     code, out, _ = regard_command(capsys, "train", "text", "--resume")
     assert (
         code == 0
-        and "all 2 steps of runs/text-2 are done; to train more, start a new run with --from runs/text-2"
-        in out
+        and "all 2 steps of runs/text-2 are done; to train more, start a new run with --from runs/text-2" in out
     )
 
 
@@ -350,49 +318,19 @@ WRONG = [
     (["train", "images", "--data", " "], "data.*' '.*--data"),
     (["train", "text", "--data"], "--data needs.*value after"),
     (["train", "text", "--data", "*.none"], r"file matches \*\.none; try"),
-    (
-        ["train", "text", "--data", "empty"],
-        r"empty.*\(hidden.*count\)",
-    ),
+    (["train", "text", "--data", "empty"], r"empty.*\(hidden.*count\)"),
     (["train", "text", "--data", "empty.txt"], r"empty\.txt.*empty"),
-    (
-        ["train", "text", "--data", "short.txt"],
-        r"context=64.*token.*--data\.context 4",
-    ),
-    (
-        ["train", "text", "--data", "latin.txt"],
-        r"latin\.txt.*UTF-8.*3.*0xE9.*Latin-1",
-    ),
-    (
-        ["train", "text", "--data", "binary"],
-        "binary.*binary, not text.*NUL.*byte 1; give text",
-    ),
-    (
-        ["train", "text", "text.txt"],
-        r"'text\.txt'.*--data text\.txt",
-    ),
-    (
-        ["train", "text", "--data", "text.txt", "--model.dimm=3"],
-        r"--model\.dimm.*--model\.dim",
-    ),
-    (
-        ["train", "text", "--data", "text.txt", "--train.minutes", "-1"],
-        r"--train\.minutes.*-1\.0",
-    ),
-    (
-        ["train", "text", "--data", "text.txt", "--train.device", "gpu", "--out", "new"],
-        "device 'gpu'.*'cuda'",
-    ),
-    (
-        ["train", "text", "--data", "text.txt", "--data.tokenizer", "no.json", "--out", "new"],
-        r"give a tokenizer\.json",
-    ),
+    (["train", "text", "--data", "short.txt"], r"context=64.*token.*--data\.context 4"),
+    (["train", "text", "--data", "latin.txt"], r"latin\.txt.*UTF-8.*3.*0xE9.*Latin-1"),
+    (["train", "text", "--data", "binary"], "binary.*binary, not text.*NUL.*byte 1; give text"),
+    (["train", "text", "text.txt"], r"'text\.txt'.*--data text\.txt"),
+    (["train", "text", "--data", "text.txt", "--model.dimm=3"], r"--model\.dimm.*--model\.dim"),
+    (["train", "text", "--data", "text.txt", "--train.minutes", "-1"], r"--train\.minutes.*-1\.0"),
+    (["train", "text", "--data", "text.txt", "--train.device", "gpu", "--out", "new"], "device 'gpu'.*'cuda'"),
+    (["train", "text", "--data", "text.txt", "--data.tokenizer", "no.json", "--out", "new"], r"give a tokenizer\.json"),
     (["train", "text", "--data", "text.txt", "--model.vocab", "9"], r"--model\.vocab follows.*data"),
     (["train", "text", "--data", "text.txt", "--model.context", "9"], r"give --data\.context"),
-    (
-        ["train", "text", "--data", "text.txt", "--model", "swin"],
-        "model.*'swin'",
-    ),
+    (["train", "text", "--data", "text.txt", "--model", "swin"], "model.*'swin'"),
     (["train", "text", "--data", "text.txt", "--model.heads", "3"], "dim.*multiple.*heads"),
     (["train", "text", "--data", "text.txt", "--data.context", "100000"], "too few.*context=100000"),
     (["train", "text", "--data", "text.txt", "--out", "."], "choose another folder.*--out"),
@@ -401,22 +339,10 @@ WRONG = [
     (["generate", "nowhere"], "nowhere.*not exist"),
     (["generate", "--temperature", "hot"], "run.*--temperature"),
     (["predict", "x"], "regard predict.*run.*input"),
-    (
-        ["predict", "x", "a text", "--bogus"],
-        "--bogus.*--out.*regard predict --help",
-    ),
-    (
-        ["predict", "x", "a text", "--jsno"],
-        "--jsno.*--json.*regard predict --help",
-    ),
-    (
-        ["train", "text", "--data", "text.txt", "latin.txt"],
-        r"--data.*latin\.txt",
-    ),
-    (
-        ["train", "text", "--data=text.txt", "latin.txt"],
-        r"give their folder.*glob.*quotes: --data '\*\.txt'",
-    ),
+    (["predict", "x", "a text", "--bogus"], "--bogus.*--out.*regard predict --help"),
+    (["predict", "x", "a text", "--jsno"], "--jsno.*--json.*regard predict --help"),
+    (["train", "text", "--data", "text.txt", "latin.txt"], r"--data.*latin\.txt"),
+    (["train", "text", "--data=text.txt", "latin.txt"], r"give their folder.*glob.*quotes: --data '\*\.txt'"),
     (["train", "text", "--resume"], "run.*recipe"),
     (
         ["train", "text", "--data", "text.txt", "--train.optimiser", "sgd", "--train.adam-lr", "0.1"],
@@ -486,9 +412,7 @@ def test_a_start_keeps_its_body_and_says_so_when_another_is_asked_for(capsys):
 
 def test_a_decoder_is_no_start_for_a_classifier(capsys):
     trained("old", 2)
-    code, out, error = regard_command(
-        capsys, "train", "text", "--data", "rows.jsonl", "--from", "old", "--out", "new"
-    )
+    code, out, error = regard_command(capsys, "train", "text", "--data", "rows.jsonl", "--from", "old", "--out", "new")
     assert (code, out) == (2, "") and error.startswith("regard: cannot start from old: ")
     assert "kind decoder" in error and error.endswith("regard train text --model encoder\n")
     assert not Path("new").exists()
@@ -498,9 +422,7 @@ def test_what_does_not_fit_a_start_is_named_with_both_shapes():
     trained("old", 2)
     model = generate.load("old")
     model.embed.weight = torch.nn.Parameter(model.embed.weight[:-1])
-    with pytest.raises(
-        ValueError, match=r"embed.weight.*\(\d+, 32\).*\(\d+, 32\) here(.*\d+ more)?$"
-    ) as error:
+    with pytest.raises(ValueError, match=r"embed.weight.*\(\d+, 32\).*\(\d+, 32\) here(.*\d+ more)?$") as error:
         copy_weights(model, Run.open("old"))
     assert "and 0 more" not in str(error.value)
 
@@ -514,9 +436,7 @@ def test_another_optimiser_drops_the_rates_of_the_recipes_own(capsys, optimiser,
     assert get_recipe("text").defaults("text.txt").train.adam_lr is not None  # there was something to drop
     settled = apply_settings(get_recipe("text").defaults("rows.jsonl"), {"train.optimiser": optimiser})
     assert settled.train.peak_lr == rate
-    own = apply_settings(
-        get_recipe("text").defaults("rows.jsonl"), {"train.optimiser": optimiser, "train.lr": 0.5}
-    )
+    own = apply_settings(get_recipe("text").defaults("rows.jsonl"), {"train.optimiser": optimiser, "train.lr": 0.5})
     assert own.train.lr == 0.5
 
 
@@ -531,9 +451,7 @@ def test_a_start_that_fails_leaves_nothing(monkeypatch):
             trained("new/deeply/run", 2)
         pair = torch.ones(9, 2), torch.ones(9, 2)
         with pytest.raises(RuntimeError, match="planted"):
-            train.train(
-                model=torch.nn.Linear(2, 2), task="regress", data=pair, out="there", steps=2, observers=[]
-            )
+            train.train(model=torch.nn.Linear(2, 2), task="regress", data=pair, out="there", steps=2, observers=[])
     assert not Path("new").exists()
     assert Path("there").is_dir() and not list(Path("there").iterdir())
     starts_again, _ = trained("new/deeply/run", 2)
@@ -552,13 +470,7 @@ def test_a_run_that_fails_after_a_step_is_kept(monkeypatch):
 
 
 def classifier(out, steps, data="rows.jsonl", **more):
-    small = {
-        "model.dim": 32,
-        "model.depth": 1,
-        "model.heads": 2,
-        "train.batch": 8,
-        "train.evaluate_every": 1000,
-    }
+    small = {"model.dim": 32, "model.depth": 1, "model.heads": 2, "train.batch": 8, "train.evaluate_every": 1000}
     return train.train("text", data=data, out=out, steps=steps, options=small | more, observers=[])
 
 
@@ -566,11 +478,7 @@ def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_pa
     classifier("labels", 2)
     (tmp_path / "review.txt").write_text("a great film number 3")
     said = {}
-    for given, kind in (
-        ("a great film number 3", "text"),
-        ("review.txt", "file"),
-        ("either/or, a film", "text"),
-    ):
+    for given, kind in (("a great film number 3", "text"), ("review.txt", "file"), ("either/or, a film", "text")):
         code, out, error = regard_command(capsys, "predict", "labels", given, "--json")
         answer = said[given] = json.loads(out)
         assert code == 0 and (answer["input"], answer["kind"]) == (given, kind)
@@ -579,10 +487,7 @@ def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_pa
     (tmp_path / "binary").write_bytes(b"a\0b")
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     for given, words in (
-        (
-            "nowhere.txt",
-            "there is no file nowhere.txt; if this is a text, write it into a file and give that file",
-        ),
+        ("nowhere.txt", "there is no file nowhere.txt; if this is a text, write it into a file and give that file"),
         ("reviews/nowhere", "there is no file reviews/nowhere; "),
         ("cache", "cache is a folder; give a text, or files of text: cache/*.txt"),
         ("empty.txt", "empty.txt is empty; give a file with text in it"),
@@ -599,9 +504,7 @@ def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_pa
 
 def test_unknown_words_are_counted(capsys):
     classifier("labels", 2, **{"data.tokens": "words"})
-    code, out, error = regard_command(
-        capsys, "predict", "labels", "a zebra, a yak and a great xylophone film"
-    )
+    code, out, error = regard_command(capsys, "predict", "labels", "a zebra, a yak and a great xylophone film")
     assert code == 0 and "good" in out
     assert error.startswith("regard: a zebra") and re.search("unknown.*zebra, ", error)
     assert regard_command(capsys, "predict", "labels", "a great film")[2] == ""
@@ -613,9 +516,7 @@ def test_unknown_words_are_counted(capsys):
 
 
 def trained_words():
-    train.train(
-        "text", data="text.txt", out="words", steps=2, options=TINY | {"data.tokens": "words"}, observers=[]
-    )
+    train.train("text", data="text.txt", out="words", steps=2, options=TINY | {"data.tokens": "words"}, observers=[])
 
 
 def test_generate_takes_the_path_of_a_run():
@@ -632,28 +533,15 @@ def test_generate_takes_the_path_of_a_run():
 @pytest.mark.parametrize(
     "labels, said",
     [
-        (
-            torch.tensor([0, 1, 2] * 10),
-            "labels.*0.*1.*2 scores.*got 2",
-        ),
-        (
-            torch.tensor([0, 1, -1] * 10),
-            "labels.*0.*1.*2 scores.*got -1",
-        ),
-        (
-            torch.zeros(30),
-            r"task='classify'.*float32.*labels\.long\(\).*task='regress'",
-        ),
+        (torch.tensor([0, 1, 2] * 10), "labels.*0.*1.*2 scores.*got 2"),
+        (torch.tensor([0, 1, -1] * 10), "labels.*0.*1.*2 scores.*got -1"),
+        (torch.zeros(30), r"task='classify'.*float32.*labels\.long\(\).*task='regress'"),
     ],
 )
 def test_labels_that_cannot_be_are_refused_before_the_first_step(labels, said):
     with pytest.raises(ValueError, match=said):
         train.train(
-            model=torch.nn.Linear(4, 2),
-            task="classify",
-            data=(torch.randn(30, 4), labels),
-            out="mine",
-            steps=2,
+            model=torch.nn.Linear(4, 2), task="classify", data=(torch.randn(30, 4), labels), out="mine", steps=2
         )
     assert not Path("mine").exists()
 
@@ -689,9 +577,7 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
     trained("mine", 2)
     code, out, error = regard_command(capsys, "generate", "mine", "--prompt", "the ß")
     assert (code, out) == (2, "")
-    assert error.startswith(
-        "regard: unknown character 'ß' (U+00DF) at place 4 of the text: it is not among the "
-    )
+    assert error.startswith("regard: unknown character 'ß' (U+00DF) at place 4 of the text: it is not among the ")
     assert error.endswith("; leave it out, or train with --data.tokens bytes, which knows all characters\n")
 
 
@@ -700,13 +586,7 @@ def test_a_start_brings_its_tokenizer_and_another_one_is_refused():
     for option, value in (("data.tokens", "bytes"), ("data.tokenizer", "mine.json")):
         with pytest.raises(ValueError, match=f"old.*--{option} {value}"):
             train.train(
-                "text",
-                data="text.txt",
-                start="old",
-                out="new",
-                steps=2,
-                options=TINY | {option: value},
-                observers=[],
+                "text", data="text.txt", start="old", out="new", steps=2, options=TINY | {option: value}, observers=[]
             )
     assert not Path("new").exists()
 
@@ -726,7 +606,5 @@ def test_an_error_of_a_resume_is_told_by_one_of_several_processes(several, monke
 
 @pytest.mark.parametrize("option, value", [("train.lr", -1), ("model.dim", 30), ("model.attention.width", 3)])
 def test_an_option_that_cannot_be_is_called_as_python_gives_it(option, value):
-    with pytest.raises(
-        RegardError, match=rf'^options=\{{"{re.escape(option)}": \.\.\.\}} .*{value}|leave one out$'
-    ):
+    with pytest.raises(RegardError, match=rf'^options=\{{"{re.escape(option)}": \.\.\.\}} .*{value}|leave one out$'):
         regard.train("text", options={option: value})

@@ -63,10 +63,7 @@ def test_the_answer_as_json_and_as_exit_code(run, capsys):
     found = json.loads(out)
     assert (code, err, found["whole"], found["path"]) == (1, "", False, "run")
     by_name = {each["file"]: each for each in found["files"]}
-    assert (
-        by_name["model.safetensors"]["state"] == "damaged"
-        and "step" in by_name["model.safetensors"]["remedy"]
-    )
+    assert by_name["model.safetensors"]["state"] == "damaged" and "step" in by_name["model.safetensors"]["remedy"]
     assert by_name["config.json"] == {
         "file": "config.json",
         "state": "missing",
@@ -179,9 +176,7 @@ def test_half_written_files_are_named_and_removed(run):
     (run / ".model.safetensors.01234567.part").write_bytes(b"half")
     found = verify(run)
     assert found.whole and ".model.safetensors.01234567.part" in found.format()
-    assert verify(run, repair=True).done == (
-        "removed .model.safetensors.01234567.part, which was half-written",
-    )
+    assert verify(run, repair=True).done == ("removed .model.safetensors.01234567.part, which was half-written",)
 
 
 def test_lines_of_metrics_that_cannot_be_read_are_counted(run):

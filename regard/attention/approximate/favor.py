@@ -125,13 +125,7 @@ class Blocks:
     """Features and values of one block of tokens after another."""
 
     def __init__(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        features: Features,
-        seen: Tensor | None,
-        divisor: Tensor | None = None,
+        self, q: Tensor, k: Tensor, v: Tensor, features: Features, seen: Tensor | None, divisor: Tensor | None = None
     ) -> None:
         self.q, self.k, self.v, self.features, self.seen, self.divisor = q, k, v, features, seen, divisor
 

@@ -238,23 +238,14 @@ class LSH(Approximation):
     directions: Tensor
 
     def __init__(
-        self,
-        channels: int,
-        buckets: int = 32,
-        *,
-        near: int = 64,
-        rounds: int = 4,
-        seed: int = 0,
-        layer: int = 0,
+        self, channels: int, buckets: int = 32, *, near: int = 64, rounds: int = 4, seed: int = 0, layer: int = 0
     ) -> None:
         super().__init__()
         for given, what in ((channels, "channels"), (near, "near"), (rounds, "rounds"), (buckets, "buckets")):
             if given < 1:
                 raise RegardError(f"{what} of LSH must be at least 1, got {given}")
         if buckets > 1 and buckets % 2:
-            raise RegardError(
-                f"buckets of LSH are pairs of opposite directions, got {buckets}; give an even number"
-            )
+            raise RegardError(f"buckets of LSH are pairs of opposite directions, got {buckets}; give an even number")
         self.buckets, self.near, self.rounds, self.seed, self.layer = buckets, near, rounds, seed, layer
         self.register_buffer("directions", torch.empty(rounds, channels, buckets // 2))
         self.draw()
@@ -293,9 +284,7 @@ class LSH(Approximation):
     ) -> Tensor:
         dtype = q.dtype
         if k.shape != q.shape or v.shape[:3] != q.shape[:3]:
-            raise RegardError(
-                f"lsh makes keys of its queries, and as many heads of values: got {tuple(v.shape)}"
-            )
+            raise RegardError(f"lsh makes keys of its queries, and as many heads of values: got {tuple(v.shape)}")
         wide = torch.float32 if dtype in HALF else dtype
         with torch.autocast(q.device.type, enabled=False):
             q, v = q.to(wide), v.to(wide)

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import tap
-from regard.attention.approximate.approximation import (
-    Approximation,
-    inverse,
-    order_of,
-    refuse_gradients,
-    take_tokens,
-)
+from regard.attention.approximate.approximation import Approximation, inverse, order_of, refuse_gradients, take_tokens
 from regard.attention.approximate.favor import Favor, Features, draw_features, read_on
 from regard.attention.cache import Cache
 from regard.attention.kernels.precision import HALF
@@ -122,14 +116,7 @@ class Performer(Approximation):
         return out
 
     def _tell(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        out: Tensor,
-        rank: Tensor | None,
-        real: Tensor | None,
-        causal: bool,
+        self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, rank: Tensor | None, real: Tensor | None, causal: bool
     ) -> None:
         omega = self.omega.detach().clone()  # it may be redrawn
 
@@ -142,9 +129,7 @@ class Performer(Approximation):
         return FeatureCache()
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.omega.shape[1]} channels, {self.features} features, seed={self.seed}, layer={self.layer}"
-        )
+        return f"{self.omega.shape[1]} channels, {self.features} features, seed={self.seed}, layer={self.layer}"
 
 
 def performer_weights(
@@ -175,9 +160,7 @@ class FeatureCache(Cache):
     New tokens must come after all before: a sum cannot say which of its parts a token may see.
     """
 
-    def open_sums(
-        self, b: int, h: int, features: int, v: Tensor, where: Tensor | None, real: Tensor | None
-    ) -> Tensor:
+    def open_sums(self, b: int, h: int, features: int, v: Tensor, where: Tensor | None, real: Tensor | None) -> Tensor:
         """The sum so far. where and real: of the new tokens"""
         if "state" not in self.store:
             self.store["state"] = v.new_zeros(b, h, features, v.shape[-1] + 1)

@@ -74,9 +74,7 @@ class Stairs(torch.autograd.Function):
         return out, *kept
 
     @staticmethod
-    def setup_context(
-        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], output: tuple[Tensor, ...]
-    ) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], output: tuple[Tensor, ...]) -> None:
         *tensors, ctx.scale = inputs
         ctx.save_for_backward(*tensors, *output[1:])
         ctx.mark_non_differentiable(*output[1:])
@@ -95,10 +93,7 @@ class Stairs(torch.autograd.Function):
         q, k, v, grad = _laid(q, ctx.scale), _laid(k), _laid(v), _laid(grad)
         dk, dv = torch.empty_like(k), torch.empty_like(v)
         for (start, stop), weights in reversed(list(zip(_strips(n), kept, strict=True))):
-            above, fresh = (
-                grad[:, start:stop],
-                stop == n,
-            )  # the last strip has all columns: it writes, the others add
+            above, fresh = (grad[:, start:stop], stop == n)  # the last strip has all columns: it writes, the others add
             dscores = torch._softmax_backward_data(above @ v[:, :stop].mT, weights, -1, weights.dtype)
             dv[:, :stop].baddbmm_(weights.mT, above, beta=0 if fresh else 1)
             dk[:, :stop].baddbmm_(dscores.mT, q[:, start:stop], beta=0 if fresh else 1)
@@ -106,9 +101,7 @@ class Stairs(torch.autograd.Function):
         return dq, dk.unflatten(0, (b, h)), dv.unflatten(0, (b, h)), None
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], q: Tensor, k: Tensor, v: Tensor, scale: float
-    ) -> Any:
+    def vmap(info: Any, in_dims: tuple[int | None, ...], q: Tensor, k: Tensor, v: Tensor, scale: float) -> Any:
         """Many attentions at once are one with more rows in its batch."""
         many = [
             x.movedim(axis, 0) if axis is not None else x.expand(info.batch_size, *x.shape)
@@ -139,9 +132,7 @@ def _hidden(n: int, like: Tensor) -> Tensor:
     return torch.full((n, n), -torch.inf, dtype=like.dtype, device=like.device).triu_(1)
 
 
-def _by_definition(
-    q: Tensor, k: Tensor, v: Tensor, grad: Tensor, scale: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def _by_definition(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v in operations that have gradients themselves."""
     weights = (scale * (q @ k.mT) + _hidden(q.shape[2], q)).softmax(-1)
     dweights = grad @ v.mT

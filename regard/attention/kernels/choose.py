@@ -58,9 +58,7 @@ SDPA_ALONE = Choice("fused", fused, "SDPA does this without a matrix of masks")
 SDPA_IN_FLOAT32 = Choice(
     "fused", fused, "SDPA does this, in float32 since the processor does not multiply this dtype itself"
 )
-SHORT_CAUSAL = Choice(
-    "stairs", stairs, f"up to {LONGEST} tokens it pays to keep causal weights for the gradient"
-)
+SHORT_CAUSAL = Choice("stairs", stairs, f"up to {LONGEST} tokens it pays to keep causal weights for the gradient")
 NO_KEYS = Choice("reference", reference, "there is nothing to compute")
 
 
@@ -105,9 +103,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
             name, kernel = ("plain", plain)
         # as windows have it: scores take no more room than k and v
         if m <= q.shape[-1] + v.shape[-1] and not tracing:
-            return Choice(
-                name, kernel, f"{reason}, and the scores of {m} keys take no more room than the keys"
-            )
+            return Choice(name, kernel, f"{reason}, and the scores of {m} keys take no more room than the keys")
         if b * h * n * m <= FEW_SCORES:
             return Choice(name, kernel, f"{reason}, and {pairs} is small enough to be done plainly")
         return Choice("tiled", tiled, f"{reason}, and {pairs} is too large to be done plainly")

@@ -14,14 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.kernels.fused import additive_mask
 from regard.attention.kernels.reference import Terms
-from regard.attention.kernels.row_strips import (
-    Strip,
-    add_columns,
-    alike_everywhere,
-    columns_of,
-    put_rows,
-    rows_of,
-)
+from regard.attention.kernels.row_strips import Strip, add_columns, alike_everywhere, columns_of, put_rows, rows_of
 from regard.attention.places import Side
 
 forward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
@@ -43,9 +36,7 @@ class Tiles:
             here, there = terms.here, terms.there
             rows = Side(True, height, slice(0, height), here.first, None, here.device)
             columns = Side(False, width, slice(0, width), there.first + self.low, None, there.device)
-            self.laid = additive_mask(
-                self.q, Terms(rows, columns, terms.mask, terms.bias, terms.scale, terms.dropout)
-            )
+            self.laid = additive_mask(self.q, Terms(rows, columns, terms.mask, terms.bias, terms.scale, terms.dropout))
 
     def needed(self, strip: Strip) -> bool:
         return self.terms.bias is not None or not strip.full
@@ -79,9 +70,7 @@ class FlashStrips(torch.autograd.Function):
         b, h, n, _ = q.shape
         out = q.new_zeros(b, h, n, v.shape[-1])
         # transposed like the kernel's own, whose backward wants it so
-        lse = q.new_zeros(
-            b, n, h, dtype=torch.float64 if q.dtype == torch.float64 else torch.float32
-        ).transpose(1, 2)
+        lse = q.new_zeros(b, n, h, dtype=torch.float64 if q.dtype == torch.float64 else torch.float32).transpose(1, 2)
         scale = tiles.terms.scale
         for strip in strips:
             columns = columns_of(k, strip, h), columns_of(v, strip, h)

@@ -66,9 +66,9 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         else:
             # not every device's kernel gives zeros there
             empty = (matrix == -torch.inf).all(-1, keepdim=True)
-            out = F.scaled_dot_product_attention(
-                q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how
-            ).masked_fill(empty, 0)
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how).masked_fill(
+                empty, 0
+            )
     if width < channels:
         out = out[..., :width]
     if out.dtype == given:

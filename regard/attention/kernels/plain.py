@@ -39,17 +39,10 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         again = mask.period or _period(hidden)
         # hidden once, and not in each row
         if added is not None and _period(added) == 1 and again < len(q) and empty is None:
-            added, hidden = (
-                added.masked_fill(hidden if hidden.dim() < 4 else hidden[:again], -torch.inf),
-                None,
-            )
+            added, hidden = (added.masked_fill(hidden if hidden.dim() < 4 else hidden[:again], -torch.inf), None)
     k, v = heads_of(k, q.shape[1]), heads_of(v, q.shape[1])
     if torch.is_grad_enabled():
-        q, k, v = (
-            q.contiguous(),
-            k.contiguous(),
-            v.contiguous(),
-        )  # products want them so, for the gradient once more
+        q, k, v = (q.contiguous(), k.contiguous(), v.contiguous())  # products want them so, for the gradient once more
     return Plain.apply(q, k, v, added, hidden, empty, terms.scale)
 
 
@@ -61,9 +54,7 @@ class Plain(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, added: Any, hidden: Any, empty: Any, scale: float
-    ) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
         (b, h, n, _), (m, e) = q.shape, v.shape[2:]
         wide = torch.promote_types(q.dtype, torch.float32)
         if any(ctx.needs_input_grad):

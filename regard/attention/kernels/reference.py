@@ -30,9 +30,7 @@ class Terms:
     def part(self, rows: Slots, columns: Slots, *, full: bool = False) -> Terms:
         """The same terms for some of the rows and columns; `full` says that the mask hides nothing there."""
         here, there = self.here.part(rows), self.there.part(columns)
-        return Terms(
-            here, there, None if full else self.mask, self.bias, self.scale, self.dropout, self.weights
-        )
+        return Terms(here, there, None if full else self.mask, self.bias, self.scale, self.dropout, self.weights)
 
 
 def reference(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:

@@ -101,9 +101,7 @@ def cached_strips(mask: Mask | None, n: int, m: int, heads: int, block: int, joi
     return tuple(cut(block_structure(mask, here, there, block), n, m, heads, block, join))
 
 
-def _from_numbers(
-    settings: tuple[Any, ...] | None, n: int, m: int, heads: int, block: int, join: bool
-) -> Any:
+def _from_numbers(settings: tuple[Any, ...] | None, n: int, m: int, heads: int, block: int, join: bool) -> Any:
     """`remembered` for a tracer, which can pass numbers through but no objects: plain tuples in, plain tuples
     out."""
     mask = None if settings is None else from_settings(settings)
@@ -130,8 +128,7 @@ def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
     if torch.compiler.is_compiling():
         if not static:  # values cannot be looked at while tracing: every block counts as mixed
             return tuple(
-                Strip(slice(0, heads), slice(at, min(at + block, n)), slice(0, m), False)
-                for at in range(0, n, block)
+                Strip(slice(0, heads), slice(at, min(at + block, n)), slice(0, m), False) for at in range(0, n, block)
             )
         found = _from_numbers(None if mask is None else mask.settings(), n, m, heads, block, join)
         return tuple(
@@ -195,8 +192,7 @@ def _continues(above: Strip, below: Strip) -> bool:
     return (
         (above.heads, above.full, above.step) == (below.heads, below.full, below.step)
         and below.rows.start == above.rows.start + moved
-        and (below.columns.start, below.columns.stop)
-        == (above.columns.start + moved, above.columns.stop + moved)
+        and (below.columns.start, below.columns.stop) == (above.columns.start + moved, above.columns.stop + moved)
     )
 
 
@@ -264,9 +260,7 @@ def put_rows(into: Tensor, strip: Strip, rows: Tensor) -> None:
     if strip.repeat == 1:
         part.copy_(rows)
     else:
-        part.unflatten(2, (strip.repeat, strip.step)).copy_(
-            rows.unflatten(0, (-1, strip.repeat)).transpose(1, 2)
-        )
+        part.unflatten(2, (strip.repeat, strip.step)).copy_(rows.unflatten(0, (-1, strip.repeat)).transpose(1, 2))
 
 
 def add_columns(into: Tensor, strip: Strip, h: int, columns: Tensor) -> None:

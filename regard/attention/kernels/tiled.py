@@ -125,9 +125,7 @@ class ReplayedStrips(torch.autograd.Function):
             rows, keys, values = (part.detach().requires_grad_() for part in parts)
             with torch.enable_grad(), _drawing(ctx.seed, i, q.device):
                 out = reference(rows, keys, values, strip.terms(ctx.terms))
-            found = torch.autograd.grad(
-                out, [rows, keys, values, *params], rows_of(grad, strip), allow_unused=True
-            )
+            found = torch.autograd.grad(out, [rows, keys, values, *params], rows_of(grad, strip), allow_unused=True)
             put_rows(dq, strip, found[0])
             add_columns(dk, strip, h, found[1])
             add_columns(dv, strip, h, found[2])
@@ -156,12 +154,7 @@ def _drawn_from(seed: int, device: torch.device) -> Iterator[None]:
 def tiled(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     """Attention in strips of rows: every mask, bias and device, memory linear in the length.  -> b h n e"""
     b, h, _, c = q.shape
-    if (
-        not torch.compiler.is_compiling()
-        and q.device.type == "cpu"
-        and v.shape[-1] == c
-        and refuses(terms) is None
-    ):
+    if not torch.compiler.is_compiling() and q.device.type == "cpu" and v.shape[-1] == c and refuses(terms) is None:
         return _by_flash(q, k, v, terms)
     strips = tuple(small_enough(plan(terms, h, block_size(terms)), b, MOST))
     if torch.compiler.is_compiling():

@@ -168,16 +168,12 @@ def _compile(out: Path, path: str, command: tuple[str, ...]) -> None:
     number, _, more = PATHS[path]
     words = [*command, *FLAGS, *more, f"-DREGARD_PATH={number}", str(SOURCE), "-o", str(out)]
     try:
-        done = subprocess.run(
-            words, capture_output=True, timeout=LONGEST, stdin=subprocess.DEVNULL, check=False
-        )
+        done = subprocess.run(words, capture_output=True, timeout=LONGEST, stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired as error:
         raise NoNative(f"{command[0]} did not end within {LONGEST} s") from error
     except OSError as error:
         raise NoNative(f"{command[0]} cannot be started: {error.strerror}") from error
     if done.returncode or not out.exists():
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [
-            f"it ended with {done.returncode}"
-        ]
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {done.returncode}"]
         said = next((line for line in lines if "error" in line), lines[0])
         raise NoNative(f"{command[0]} cannot compile it: {said[:SHOWN]}")

@@ -123,14 +123,7 @@ class Description:
     """
 
     def __init__(
-        self,
-        config: DecoderConfig,
-        packed: Packed,
-        *,
-        slots: int,
-        capacity: int,
-        threads: int,
-        half_cache: bool,
+        self, config: DecoderConfig, packed: Packed, *, slots: int, capacity: int, threads: int, half_cache: bool
     ) -> None:
         self.config, self.packed = config, packed
         self.kept: list[Tensor] = []  # tables that the step reads
@@ -193,10 +186,7 @@ class Description:
 
     def _block(self, i: int) -> Block:
         stem = f"stack.blocks.{i}"
-        maps = {
-            name: self._matrix(f"{stem}.attention.f.{name}.weight")
-            for name in ("to_q", "to_k", "to_v", "mix")
-        }
+        maps = {name: self._matrix(f"{stem}.attention.f.{name}.weight") for name in ("to_q", "to_k", "to_v", "mix")}
         maps |= {name: self._matrix(f"{stem}.mlp.f.{name}.weight") for name in ("gate", "up", "down")}
         return Block(
             attention=self._norm(f"{stem}.attention.norm"),
@@ -253,9 +243,7 @@ class Description:
             return 0, None, None
         c = position.turned
         how = (c, 1, position.spectrum, torch.device("cpu"), torch.float32, False)
-        cosines, sines = turns_at(
-            None, 0, capacity, 1, *how
-        )  # 1 1 n c, in two halves, the first of the sines negative
+        cosines, sines = turns_at(None, 0, capacity, 1, *how)  # 1 1 n c, in two halves, the first of the sines negative
         return c, self._keep(cosines[0, 0, :, c // 2 :]), self._keep(sines[0, 0, :, c // 2 :])
 
     def _codes(self, position: Position, capacity: int) -> int | None:

@@ -29,9 +29,7 @@ QUANTISED = ("int8", "int4", "int4_min")
 class NativeModel:
     """Weights of a decoder, packed, and the library that reads them. `tokenizer` may be set by whoever has one."""
 
-    def __init__(
-        self, config: DecoderConfig, packed: Packed, library: Library, threads: int | None = None
-    ) -> None:
+    def __init__(self, config: DecoderConfig, packed: Packed, library: Library, threads: int | None = None) -> None:
         self.config, self.library = config, library
         self.packed = Packed(_copy(packed.memory, library, self), packed.table)
         self.threads = threads or torch.get_num_threads()

@@ -101,9 +101,7 @@ class NativeSlots:
                     f"slot {slot} takes 1 to {self.capacity - self.length(slot)} more tokens, got {len(new)}"
                 )
             if min(new) < 0 or max(new) >= self.model.config.vocab:
-                raise RegardError(
-                    f"ids must be from 0 to {self.model.config.vocab - 1}, got {min(new)} to {max(new)}"
-                )
+                raise RegardError(f"ids must be from 0 to {self.model.config.vocab - 1}, got {min(new)} to {max(new)}")
 
     def _check(self, slot: int) -> int:
         if not 0 <= slot < self.count:

@@ -87,13 +87,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         return out
 
     def note(
-        self,
-        operation: Operation,
-        func: Any,
-        args: Any,
-        kwargs: Any,
-        inputs: list[Tensor],
-        outputs: list[Tensor],
+        self, operation: Operation, func: Any, args: Any, kwargs: Any, inputs: list[Tensor], outputs: list[Tensor]
     ) -> None:
         """What follows from an operation that made something new, or wrote on something."""
         name, what, out = operation.name, operation.kind, outputs[0]
@@ -127,9 +121,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         elif what == "noise":
             self.provenance.begin(out, Noise())
         elif what == "softmax" and not inside_attend():
-            self.softmaxes.softmax(
-                args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out
-            )
+            self.softmaxes.softmax(args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out)
         elif what == "fused" and not inside_attend():
             given = arguments_by_name(func, args, kwargs)
             if given["query"].dim() == 4 and not given["query"].is_nested:

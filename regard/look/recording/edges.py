@@ -77,9 +77,7 @@ class EdgeSource:
 
     def hold(self) -> None:
         self.kept = self.kept[:, list(self.numbers)]
-        self.kept, self.edges, self.index, self.out = map(
-            copy_detached, (self.kept, self.edges, self.index, self.out)
-        )
+        self.kept, self.edges, self.index, self.out = map(copy_detached, (self.kept, self.edges, self.index, self.out))
         self.values = self.values[:0]  # the proof is done
 
 
@@ -104,15 +102,11 @@ def record_edges(model: nn.Module, provenance: Provenance, add_edges: Add) -> It
 
 
 @contextmanager
-def _replaced_softmax(
-    softmax: Callable[..., Tensor], owners: Sequence[Any], provenance: Provenance
-) -> Iterator[None]:
+def _replaced_softmax(softmax: Callable[..., Tensor], owners: Sequence[Any], provenance: Provenance) -> Iterator[None]:
     """Wherever one of these modules knows this function by a name, one that also tells what it gave."""
 
     @wraps(softmax)
-    def noting_softmax(
-        src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0
-    ) -> Tensor:
+    def noting_softmax(src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0) -> Tensor:
         out = softmax(src, index, ptr, num_nodes, dim)
         if index is not None and dim == 0:
             provenance.begin(out, EdgeSoftmax(out.detach(), index.detach()))

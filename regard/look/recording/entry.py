@@ -82,9 +82,7 @@ class Entry:
         if self.kept is not None:
             return self.kept
         if not isinstance(self.source, Source):
-            raise RegardError(
-                f"{self.where} attends along edges; it has weights (h e) and edges (2 e), and no summary"
-            )
+            raise RegardError(f"{self.where} attends along edges; it has weights (h e) and edges (2 e), and no summary")
         return summarize(self.source, self.top, itself=self.kind == "self")
 
     @property
@@ -182,8 +180,7 @@ class Seen(Sequence[Entry]):
             else:
                 advice = ""
             raise IndexError(
-                f"{len(self)} attentions were heard, so there is no number "
-                f"{i}{'; ' if advice else ''}{advice}"
+                f"{len(self)} attentions were heard, so there is no number {i}{'; ' if advice else ''}{advice}"
             )
         return self.entries[i]
 
@@ -229,9 +226,7 @@ def summarize(source: Source, top: int | None, *, itself: bool) -> Summary:
             entropies.append(entropy(weights))
             if itself:
                 distances.append(
-                    farness(
-                        weights, torch.arange(source.n, device=weights.device)[rows] + source.m - source.n
-                    )
+                    farness(weights, torch.arange(source.n, device=weights.device)[rows] + source.m - source.n)
                 )
             largest = weights.topk(count, dim=-1)
             tops.append(largest.values)

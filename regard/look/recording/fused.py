@@ -35,9 +35,7 @@ FLEX_ARGUMENTS = (
     "mask_buffers",
 )
 NESTED_NOTE = "a nested tensor: shorter sequences are padded with zeros here"
-NESTED_UNSUMMED = (
-    "no sum of these weights with values was heard; they are those of a softmax over a nested tensor"
-)
+NESTED_UNSUMMED = "no sum of these weights with values was heard; they are those of a softmax over a nested tensor"
 NESTED_PRODUCTS = ("matmul", "bmm")
 
 
@@ -126,11 +124,7 @@ class Flexed(Source):
     """softmax over the keys that mask_mod allows of score_mod(scale·q kᵀ, b, h, i, j)."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], out: Tensor) -> None:
-        given = (
-            {"score_buffers": (), "mask_buffers": ()}
-            | dict(zip(FLEX_ARGUMENTS, args, strict=False))
-            | dict(kwargs)
-        )
+        given = {"score_buffers": (), "mask_buffers": ()} | dict(zip(FLEX_ARGUMENTS, args, strict=False)) | dict(kwargs)
         self.q, self.k, self.v, self.out = given["query"], given["key"], given["value"], out
         (self.b, self.h, self.n, _), self.m = self.q.shape, self.k.shape[2]
         self.scale = given["scale"]
@@ -147,9 +141,7 @@ class Flexed(Source):
         b, h, m = (torch.arange(size, device=device) for size in (self.b, self.h, self.m))
         index = b, h, torch.arange(self.n, device=device)[rows], m
         with TransformGetItemToIndex():
-            score = _everywhere(self.score_mod, 1, len(self.score_buffers))(
-                scores, *index, *self.score_buffers
-            )
+            score = _everywhere(self.score_mod, 1, len(self.score_buffers))(scores, *index, *self.score_buffers)
             allowed = _everywhere(self.mask_mod, 0, len(self.mask_buffers))(*index, *self.mask_buffers)
         return softmax(score.masked_fill(~allowed.bool(), -torch.inf).to(scores.dtype))
 

@@ -20,9 +20,7 @@ from regard.look.recording.weighted_sum import RecordedWeights, Sum
 MERGED = "heads cannot be told from the batch here: each is listed as a row of the batch, with one head"
 SINK = "the softmax ran over more columns than there are values (attention sinks): weights sum to less than 1"
 HEADS, QUERIES = "heads", "queries"
-GUESSED = (
-    "which axis is that of the batch, of the heads and of the queries was not heard: this order is a guess"
-)
+GUESSED = "which axis is that of the batch, of the heads and of the queries was not heard: this order is a guess"
 EMPTY = "rows whose weights were all set to zero after the softmax are shown as zeros"
 
 
@@ -204,9 +202,7 @@ class Layout:
         if flat.size != count or len(np.unique(flat)) != count:
             return None
         in_order = bool((flat == np.arange(count)).all())
-        return cls(
-            sizes, root.axis, row, others, np.arange(count) if in_order else np.argsort(flat), in_order
-        )
+        return cls(sizes, root.axis, row, others, np.arange(count) if in_order else np.argsort(flat), in_order)
 
     @classmethod
     def usual(cls, root: Softmax) -> Layout:
@@ -215,9 +211,7 @@ class Layout:
         sizes = tuple(root.tensor.shape)
         rest = [a for a in range(len(sizes)) if a != root.axis]
         count = int(np.prod([sizes[a] for a in rest], dtype=np.int64))
-        return cls(
-            sizes, root.axis, rest[-1] if rest else None, tuple(rest[:-1]), np.arange(count), in_order=True
-        )
+        return cls(sizes, root.axis, rest[-1] if rest else None, tuple(rest[:-1]), np.arange(count), in_order=True)
 
     def to_cells(self, x: Tensor) -> Tensor:
         """A tensor of the softmax's sizes as L n m."""
@@ -244,26 +238,16 @@ class Scores:
     q: Tensor | None  # L n c
     k: Tensor | None  # L m c
     ancestors: Ancestors
-    origins: list[
-        Index
-    ]  # for each of q and k: where in the projection its first channel came from, L for each axis
+    origins: list[Index]  # for each of q and k: where in the projection its first channel came from, L for each axis
     channels: list[int]
 
     @classmethod
     def of(cls, root: Softmax, layout: Layout, m: int) -> Scores | None:
         product = None if root.given is None else root.given.root
         corner = _located(root, layout.element(0, 0))
-        if (
-            corner is None
-            or not isinstance(product, Product)
-            or product.left is None
-            or product.right is None
-        ):
+        if corner is None or not isinstance(product, Product) or product.left is None or product.right is None:
             return None
-        down, across = (
-            _located(root, layout.element(layout.n - 1, 0)),
-            _located(root, layout.element(0, m - 1)),
-        )
+        down, across = (_located(root, layout.element(layout.n - 1, 0)), _located(root, layout.element(0, m - 1)))
         if down is None or across is None:
             return None
         keys_right = bool((across[-1] - corner[-1] == m - 1).all()) and bool(

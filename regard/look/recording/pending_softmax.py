@@ -17,24 +17,9 @@ from torch import Tensor
 
 from regard.look.recording.calls import Calls
 from regard.look.recording.link_eager import explain_unsummed, find_mixing, link, show_unsummed
-from regard.look.recording.provenance import (
-    Geometry,
-    Node,
-    Product,
-    Provenance,
-    Softmax,
-    WeightedValues,
-    key_of,
-)
+from regard.look.recording.provenance import Geometry, Node, Product, Provenance, Softmax, WeightedValues, key_of
 from regard.look.recording.tap import inside_attend
-from regard.look.recording.weighted_sum import (
-    RecordedWeights,
-    Sum,
-    close_to_one,
-    from_weighted_sum,
-    join,
-    of_product,
-)
+from regard.look.recording.weighted_sum import RecordedWeights, Sum, close_to_one, from_weighted_sum, join, of_product
 
 MOST = 64  # softmaxes that wait at once
 EXPONENTIALS = {"exp", "exp_", "exp2", "exp2_"}
@@ -120,9 +105,7 @@ class SoftmaxTracker:
             return False
         return node.root.left is not None or (node.exponential and self.provenance.scored(x))
 
-    def weigh(
-        self, name: str, node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
-    ) -> None:
+    def weigh(self, name: str, node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool) -> None:
         """Weights of a softmax are in a product."""
         root = node.root
         assert isinstance(root, Softmax)
@@ -264,8 +247,7 @@ class SoftmaxTracker:
         if root.entry is not None and root.entry.reason is None:
             steps = ", ".join(dict.fromkeys(found.node.changes)) or "dropout"
             root.entry.reason = (
-                "these weights were summed with values twice, and before the second time they went through "
-                f"{steps}"
+                f"these weights were summed with values twice, and before the second time they went through {steps}"
             )
 
     def report(self, linked: RecordedWeights, found: Sum, operator: str, *, unsure: str | None = None) -> Any:

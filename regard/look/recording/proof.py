@@ -119,12 +119,7 @@ def prove(source: Source) -> Proof:
 
 
 def doubt(
-    proof: Proof,
-    dtype: torch.dtype,
-    *,
-    dropped: bool = False,
-    changed: float = 0.0,
-    changes: Sequence[str] = (),
+    proof: Proof, dtype: torch.dtype, *, dropped: bool = False, changed: float = 0.0, changes: Sequence[str] = ()
 ) -> str | None:
     """Why the weights are not proved, or None if they are."""
     if dropped:

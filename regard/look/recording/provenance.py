@@ -96,9 +96,7 @@ class Softmax:
     call: Any = None  # the call in which it ran
     owner: Any = None  # the call that ends its life
     used: bool = False
-    scored: bool = (
-        False  # its scores come from a product of two computed tensors, as those of queries and keys
-    )
+    scored: bool = False  # its scores come from a product of two computed tensors, as those of queries and keys
     consumed: bool = False  # something made of it was multiplied with values
     mixed: str | None = None  # between what its weights were mixed
     parts: list[Any] = field(default_factory=list)  # sums of some of its rows
@@ -163,14 +161,10 @@ class Node:
             return self.back(self.parts[0], index)
         found: Index | None = None
         for part in self.parts:
-            inside = (index[self.axis] >= part.start) & (
-                index[self.axis] < part.start + part.view.sizes[self.axis]
-            )
+            inside = (index[self.axis] >= part.start) & (index[self.axis] < part.start + part.view.sizes[self.axis])
             if not inside.any():
                 continue
-            origin = self.back(
-                part, [i[inside] - (part.start if a == self.axis else 0) for a, i in enumerate(index)]
-            )
+            origin = self.back(part, [i[inside] - (part.start if a == self.axis else 0) for a, i in enumerate(index)])
             if origin is None:
                 return None
             if found is None:
@@ -328,9 +322,7 @@ class Provenance:
         known = [node for node in nodes if node is not None]
         changes = tuple(change for node in known for change in node.changes)
         dropped, exponential = any(node.dropped for node in known), any(node.exponential for node in known)
-        trace.node = Node(
-            first.root, Geometry.of(out), tuple(parts), axis, changes, dropped, depth + 1, exponential
-        )
+        trace.node = Node(first.root, Geometry.of(out), tuple(parts), axis, changes, dropped, depth + 1, exponential)
 
     def begin(self, out: Tensor, root: Root, *, exponential: bool = False) -> None:
         """`out` is where something begins."""

@@ -48,9 +48,7 @@ class Source(ABC):
     rows: Tensor | None = None  # and of the rows
     # where the wanted heads are among those computed; None: they are all of them
     among: tuple[int, ...] | None = None
-    errors: Tensor | None = (
-        None  # b h r: those of the proof, which must come again; None: the weights are a copy
-    )
+    errors: Tensor | None = None  # b h r: those of the proof, which must come again; None: the weights are a copy
 
     @abstractmethod
     def all_weights(self, rows: Rows) -> Tensor:
@@ -256,9 +254,7 @@ class RecordedWeights(Source):
             self.kept = copy_detached(self.kept)
         else:
             self.kept = copy_detached(self.kept[:, :, self.rows])
-            self.slots = torch.zeros(self.n, dtype=torch.long).index_put(
-                (self.rows,), torch.arange(len(self.rows))
-            )
+            self.slots = torch.zeros(self.n, dtype=torch.long).index_put((self.rows,), torch.arange(len(self.rows)))
         self.values = self.values[..., :0]  # the proof is done
 
     def all_weights(self, rows: Rows) -> Tensor:
@@ -285,11 +281,7 @@ class RecordedWeights(Source):
 def slim(source: Source) -> Source:
     """The same, holding its weights instead of keys and values, where a few queries look at many keys (a step
     with a cache)."""
-    if (
-        source.k is None
-        or source.n >= source.m
-        or source.b * source.h * source.n * source.m > source.k.numel()
-    ):
+    if source.k is None or source.n >= source.m or source.b * source.h * source.n * source.m > source.k.numel():
         return source
     with quiet(source.out):
         weights = source.all_weights(slice(0, source.n))
@@ -312,9 +304,7 @@ class Sum:
     weights: Tensor  # B R m; a copy, perhaps
     values: Tensor  # B m e
     out: Tensor  # B R e
-    ends: tuple[Index, Index] | None = (
-        None  # the first and the last weight of each sum, in the tensor of the root
-    )
+    ends: tuple[Index, Index] | None = None  # the first and the last weight of each sum, in the tensor of the root
 
     def find_ends(self) -> tuple[Index, Index] | None:
         """B R for each axis; None if they are not known."""
@@ -338,9 +328,7 @@ def join(parts: list[Sum]) -> Sum | None:
     first, last = (
         [np.concatenate(axis) for axis in zip(*(each[end] for each in known), strict=True)] for end in (0, 1)
     )
-    weights, values, out = (
-        torch.cat([getattr(part, name) for part in parts]) for name in ("weights", "values", "out")
-    )
+    weights, values, out = (torch.cat([getattr(part, name) for part in parts]) for name in ("weights", "values", "out"))
     changes = tuple(change for part in parts for change in part.node.changes)
     dropped = any(part.node.dropped for part in parts)
     node = replace(parts[0].node, changes=changes, dropped=dropped)
@@ -376,7 +364,5 @@ def from_weighted_sum(root: WeightedValues, view: Tensor, axis: int, out: Tensor
     used = root.weights.expand(laid.sizes).permute(order)[..., 0].reshape(-1, 1, laid.sizes[axis])
     sums = out.reshape([laid.sizes[a] for a in range(len(laid.sizes)) if a != axis])
     kept = [a for a in range(len(laid.sizes)) if a != axis]
-    sums = sums.permute([kept.index(a) for a in (*rest, channels[-1])]).reshape(
-        -1, 1, laid.sizes[channels[-1]]
-    )
+    sums = sums.permute([kept.index(a) for a in (*rest, channels[-1])]).reshape(-1, 1, laid.sizes[channels[-1]])
     return Sum(root.node, starts.reshape(-1, 1), laid.strides[axis], root.weights, used, flat, sums)

@@ -38,9 +38,7 @@ class AttentionView(View):
         return plot.heads(scene.seen, title=title)
 
 
-def attention(
-    seen: Iterable[Entry], streams: Streams, windows: Windows | None = None
-) -> dict[str, Any] | None:
+def attention(seen: Iterable[Entry], streams: Streams, windows: Windows | None = None) -> dict[str, Any] | None:
     """The view, or None if nothing was heard. Only proved weights are shown.
 
     windows  what those of a layer are called and what is in them, as far as that is known, by the name of the
@@ -104,19 +102,14 @@ def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] 
     kept = encode_arrays.kept_of_each_row(rows, m)
     exact = rows * kept <= encode_arrays.EXACT
     if count_of(entry) == 1:
-        in_line = (
-            entry.kind == "self" and n == m and windows is None and streams.found[queries].kind != "patches"
-        )
+        in_line = entry.kind == "self" and n == m and windows is None and streams.found[queries].kind != "patches"
         return found | _weighed(matrix(entry), kept, exact, ordered=in_line)
     if windows is not None:
-        named = [
-            (window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows
-        ]
+        named = [(window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows]
     else:
         named = [(f"row {k + 1} of its batch", queries, keys) for k in range(min(count_of(entry), UNNAMED))]
     found["windows"] = [
-        {"name": name, "rows": looking, "columns": seen}
-        | _weighed(matrix(entry, k), kept, exact, ordered=False)
+        {"name": name, "rows": looking, "columns": seen} | _weighed(matrix(entry, k), kept, exact, ordered=False)
         for k, (name, looking, seen) in enumerate(named)
     ]
     return found
@@ -139,9 +132,7 @@ def _weighed(weights: Tensor, kept: int, exact: bool, *, ordered: bool) -> dict[
     """
     return {
         "entropy": encode_arrays.round_digits(measure.entropy(weights[None])[0].mean(-1)),
-        "distance": encode_arrays.round_digits(measure.distance(weights[None])[0].mean(-1))
-        if ordered
-        else None,
+        "distance": encode_arrays.round_digits(measure.distance(weights[None])[0].mean(-1)) if ordered else None,
         "small": encode_arrays.thumbnails(weights),
         "largest": encode_arrays.largest(weights, kept, exact=exact),
     }

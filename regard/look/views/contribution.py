@@ -45,9 +45,7 @@ class ContributionView(View):
     name, order = "contribution", 40
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        if isinstance(
-            scene.model, Additive
-        ):  # nothing is to be asked by leaving out: the prediction is a sum
+        if isinstance(scene.model, Additive):  # nothing is to be asked by leaving out: the prediction is a sum
             return None
         return contribution(scene.model, scene.answer, scene.given, scene.seen, scene.streams)
 
@@ -138,11 +136,7 @@ def make_column(
         return None
     if found is None or not found.isfinite().all():
         return None
-    shown = {
-        "values": round_digits(found[0].detach().float()),
-        "signed": bool((found < 0).any()),
-        "faint": faint,
-    }
+    shown = {"values": round_digits(found[0].detach().float()), "signed": bool((found < 0).any()), "faint": faint}
     return {"name": name, "sentence": sentence, **shown}
 
 

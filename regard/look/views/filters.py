@@ -61,9 +61,5 @@ def filters(model: nn.Module) -> tuple[str, Tensor]:
         if isinstance(module, GroupConvolution):
             return name, module.filters().detach()
         if isinstance(module, PatchEmbedding):
-            return name, module.linear.weight.detach().unflatten(
-                1, (module.colours, module.patch, module.patch)
-            )
-    raise RegardError(
-        f"{type(model).__name__} has no convolution; filters are those of nn.Conv1d, Conv2d and Conv3d"
-    )
+            return name, module.linear.weight.detach().unflatten(1, (module.colours, module.patch, module.patch))
+    raise RegardError(f"{type(model).__name__} has no convolution; filters are those of nn.Conv1d, Conv2d and Conv3d")

@@ -66,8 +66,7 @@ def curves(run: Run) -> dict[str, Any] | None:
     losses = [(event["step"], event["loss"]) for event in steps]
     soft = list(zip([step for step, _ in losses], smooth([loss for _, loss in losses]), strict=True))
     measures = sorted(
-        {name for event in evaluations for name, value in event.items() if _plain(value)}
-        - {"step", "loss", "seconds"}
+        {name for event in evaluations for name, value in event.items() if _plain(value)} - {"step", "loss", "seconds"}
     )
     return {
         "view": "curves",
@@ -76,8 +75,7 @@ def curves(run: Run) -> dict[str, Any] | None:
         "validation": _thinned([(event["step"], event["loss"]) for event in evaluations]),
         "best": best(evaluations, run.config.keep),
         "measures": {
-            name: _thinned([(e["step"], e[name]) for e in evaluations if _plain(e.get(name))])
-            for name in measures
+            name: _thinned([(e["step"], e[name]) for e in evaluations if _plain(e.get(name))]) for name in measures
         },
     }
 
@@ -117,9 +115,7 @@ def best_scores(run: Run) -> dict[str, dict[str, str]]:
     """How good it is: the measures of the test split if there was one, and the best ones of the validation
     split."""
     events = run.metrics()
-    tests, evaluations = (
-        [event for event in events if event["event"] == each] for each in ("test", "validation")
-    )
+    tests, evaluations = ([event for event in events if event["event"] == each] for each in ("test", "validation"))
     kept = best_evaluation(evaluations, run.config.keep)
     found: dict[str, list[Mapping[str, Any]]] = {"test": [*tests[-1:]], "validation": []}
     if kept is not None:
@@ -142,11 +138,7 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
     if active != size:
         rows.append(["parameters that a token passes", f"{active:,}"])
     if run is not None:
-        rows += [
-            [f"{event}.{key}", value]
-            for event, found in best_scores(run).items()
-            for key, value in found.items()
-        ]
+        rows += [[f"{event}.{key}", value] for event, found in best_scores(run).items() for key, value in found.items()]
         for section in ("model", "data", "train", "corpus", "processor", "counts"):
             values = getattr(run.config, section)
             if values is not None:
@@ -154,10 +146,7 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
         rows += _flat(run.environment())
         if not (run.config.train or {}).get("provenance"):
             rows = [[key, without_folders(value)] for key, value in rows if key not in PERSONAL]
-    return {
-        "view": "about",
-        "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows],
-    }
+    return {"view": "about", "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows]}
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> list[list[str]]:

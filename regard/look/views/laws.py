@@ -56,9 +56,7 @@ def laws(model: nn.Module, given: ModelInput, report: Mapping[str, Any] | None) 
 def _finding(row: Mapping[str, Any]) -> Finding:
     """A line of the report as it was before it became JSON, which knows no infinity."""
     known = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
-    return Finding(
-        **{"declared": None} | known | {"error": None if row.get("error") is None else float(row["error"])}
-    )
+    return Finding(**{"declared": None} | known | {"error": None if row.get("error") is None else float(row["error"])})
 
 
 def _verdict(found: Report) -> str:
@@ -71,10 +69,7 @@ def _verdict(found: Report) -> str:
         parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"]
     else:
         parts = []
-    for count, how in (
-        (sum(breaks), "declared broken"),
-        (len(breaks) - sum(breaks), "broken, and not promised"),
-    ):
+    for count, how in ((sum(breaks), "declared broken"), (len(breaks) - sum(breaks), "broken, and not promised")):
         if count:
             parts.append(f"{count} {'is' if count == 1 else 'are'} {how}")
     return ": ".join(each for each in (found.verdict, ", ".join(parts)) if each).capitalize()
@@ -107,13 +102,7 @@ def _acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
                 else:
                     each["taken"] = [called(i) for i in best]
             found.append(
-                {
-                    "name": name,
-                    "sentence": sentence,
-                    "scale": [low, high],
-                    "components": names,
-                    "elements": kept,
-                }
+                {"name": name, "sentence": sentence, "scale": [low, high], "components": names, "elements": kept}
             )
     return found
 

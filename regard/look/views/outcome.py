@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1_200  # characters of a sample
-CONFUSION_FILE = (
-    "confusion.json"  # written by verbs/finish.py: {"split", "labels", "counts": true × predicted}
-)
+CONFUSION_FILE = "confusion.json"  # written by verbs/finish.py: {"split", "labels", "counts": true × predicted}
 
 
 class OutcomeView(View):
@@ -57,9 +55,7 @@ def outcome(run: Run, model: nn.Module | None = None) -> dict[str, Any] | None:
     }
 
 
-def _sentence(
-    run: Run, model: nn.Module | None, known: Mapping[str, Any], events: list[dict[str, Any]]
-) -> str:
+def _sentence(run: Run, model: nn.Module | None, known: Mapping[str, Any], events: list[dict[str, Any]]) -> str:
     """An encoder with 1,566,226 parameters, trained for 60 steps in 7 seconds on reviews.csv: ..."""
     if model is None:
         kind = run.config.kind or run.config.module or "model"
@@ -75,9 +71,7 @@ def _sentence(
     about = known.get("data") or (run.config.data or {}).get("path")
     if about:
         parts.append(f"on {without_folders(str(about))}")
-    ended = (
-        "." if run.config.steps is None or last >= run.config.steps else f" (of {run.config.steps:,} steps)."
-    )
+    ended = "." if run.config.steps is None or last >= run.config.steps else f" (of {run.config.steps:,} steps)."
     return " ".join(parts) + ended
 
 
@@ -169,9 +163,4 @@ def confusion(run: Run) -> dict[str, Any] | None:
     if found is None:
         return None
     counts = np.array(found["counts"], dtype=np.uint32)
-    return {
-        "view": "confusion",
-        "split": found["split"],
-        "labels": found["labels"],
-        "counts": pack_array(counts),
-    }
+    return {"view": "confusion", "split": found["split"], "labels": found["labels"], "counts": pack_array(counts)}

@@ -23,9 +23,7 @@ LENGTH = 128  # places that are shown
 CHANNELS = 256
 TABLE = re.compile(r"(^|[._])(wpe|pos(ition)?(al)?_?(embed(ding)?s?|emb)?)($|[._])")
 
-TURNED = (
-    "turns queries and keys: the similarity of two places is the mean cosine of how far they are turned apart"
-)
+TURNED = "turns queries and keys: the similarity of two places is the mean cosine of how far they are turned apart"
 ADDED = "adds a vector for each place: the similarity of two places is the cosine of their vectors"
 
 
@@ -69,11 +67,7 @@ def _codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
                 length = min(LENGTH, len(module.table))
             else:
                 length = LENGTH
-            yield (
-                name,
-                TURNED if isinstance(module, Rotary) else ADDED,
-                measure.position_codes(module, length),
-            )
+            yield (name, TURNED if isinstance(module, Rotary) else ADDED, measure.position_codes(module, length))
     if ours:
         return
     for name, parameter in model.named_parameters():
@@ -81,12 +75,7 @@ def _codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
             rows = parameter[0]
         else:
             rows = parameter
-        if (
-            TABLE.search(name.removesuffix(".weight"))
-            and rows.dim() == 2
-            and len(rows) > 2
-            and "bias" not in name
-        ):
+        if TABLE.search(name.removesuffix(".weight")) and rows.dim() == 2 and len(rows) > 2 and "bias" not in name:
             yield name, ADDED, rows.detach()[:LENGTH].float()
     for name, buffer in model.named_buffers():
         if name.rpartition(".")[2] == "inv_freq" and buffer.dim() == 1:

@@ -23,9 +23,7 @@ SMALLEST = 1e-6  # variance that is added, so that codes of less than all dimens
 def encode_rows(model: Any, inputs: Inputs, rows: Any, binarise: Any) -> Tensor:
     """The means of the codes of some inputs.   n latent"""
     draw = torch.Generator().manual_seed(SEED)
-    found = [
-        model.encode(to_numbers(batch["x"], binarise, draw))[0] for batch in inputs.batches(rows, AT_ONCE)
-    ]
+    found = [model.encode(to_numbers(batch["x"], binarise, draw))[0] for batch in inputs.batches(rows, AT_ONCE)]
     return torch.cat(found)
 
 

@@ -73,9 +73,7 @@ def _of_images(config: InputsConfig, kind: str, asked: Mapping[str, Any]) -> Set
     more: dict[str, Any] = _sizes(kind, body, side)
     model = CONFIGS[kind](shape=shape, likelihood=likelihood, **more)
     return SETTINGS[kind](
-        data=replace(config, binarise=binarise),
-        model=model,
-        train=train_config(config.path, likelihood),
+        data=replace(config, binarise=binarise), model=model, train=train_config(config.path, likelihood)
     )
 
 

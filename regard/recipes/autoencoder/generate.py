@@ -15,13 +15,7 @@ from regard.recipes.autoencoder.codes import read_prior
 from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
 from regard.recipes.autoencoder.given_inputs import read_one
 from regard.recipes.autoencoder.task import to_numbers
-from regard.recipes.autoencoder.write_inputs import (
-    check_not_lost,
-    check_place,
-    is_folder,
-    rows_as_csv,
-    write_made,
-)
+from regard.recipes.autoencoder.write_inputs import check_not_lost, check_place, is_folder, rows_as_csv, write_made
 from regard.recipes.describe import format_count
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -43,18 +37,14 @@ class GenerateOptions:
     out: str | None = None
     near: str | None = None  # samples around this input: z + spread · ε, where z is its code
     spread: Weight = 0.5  # of samples around an input
-    between: Annotated[
-        tuple[str, ...], UNSPLIT
-    ] = ()  # two inputs, A B: codes on the line from one to the other
+    between: Annotated[tuple[str, ...], UNSPLIT] = ()  # two inputs, A B: codes on the line from one to the other
     steps: Annotated[int, Field(ge=2, le=10**4)] = 9  # inputs on that line, both ends included
     temperature: Weight = 1.0  # samples of the prior: less is nearer to the middle, and more alike
     seed: Seed = 0
 
     def __post_init__(self) -> None:
         if self.between and len(self.between) != 2:
-            raise RegardError(
-                f"--between takes two inputs, got {len(self.between)}: {' '.join(self.between)}"
-            )
+            raise RegardError(f"--between takes two inputs, got {len(self.between)}: {' '.join(self.between)}")
         if self.between and self.near is not None:
             raise RegardError("--near and --between are two ways to choose codes; give one of them")
 
@@ -95,9 +85,7 @@ def decode_codes(model: Any, codes: Tensor, draw: torch.Generator | None) -> Ten
 def describe(options: GenerateOptions, count: int) -> str:
     """What was generated, in words."""
     if options.between:
-        return (
-            f"{format_count(count, 'inputs')} on the line from {options.between[0]} to {options.between[1]}"
-        )
+        return f"{format_count(count, 'inputs')} on the line from {options.between[0]} to {options.between[1]}"
     if options.near is not None:
         return f"{format_count(count, 'samples')} around {options.near}, spread {options.spread:g}"
     return format_count(count, "samples") or "no samples"

@@ -81,9 +81,7 @@ def check_likelihood(inputs: Inputs, config: Any, data: InputsConfig) -> None:
             "--model.likelihood gaussian"
         )
     if inputs.form != "images" and data.binarise != "none":
-        raise RegardError(
-            f"binarise is for images, and {inputs.name} holds {inputs.form}; leave --data.binarise out"
-        )
+        raise RegardError(f"binarise is for images, and {inputs.name} holds {inputs.form}; leave --data.binarise out")
     if config.likelihood != "bernoulli":
         if data.binarise != "none":
             raise RegardError(

@@ -112,9 +112,7 @@ def predict(run: Run, inputs: Sequence[str], options: CodeOptions) -> Iterator[P
 def _reconstruct(
     model: Any, given: Sequence[GivenInput], config: InputsConfig, info: InputsInfo
 ) -> Iterator[Reconstruction]:
-    x = to_numbers(
-        torch.stack([each.tokens for each in given if each.tokens is not None]), threshold_of(config)
-    )
+    x = to_numbers(torch.stack([each.tokens for each in given if each.tokens is not None]), threshold_of(config))
     codes, _ = model.encode(x)
     made = model.decode_mean(codes)
     errors = model.likelihood.squared_error(x, made).sqrt()

@@ -31,7 +31,9 @@ from regard.recipes.example import Examples
 from regard.recipes.images.config import ImagesConfig
 from regard.recipes.images.processor import ImagesProcessor, choose_size, measure_light
 
-ONE_OF_EACH = "every class has one training image, so there is no validation split, and nothing tells how good the model is"
+ONE_OF_EACH = (
+    "every class has one training image, so there is no validation split, and nothing tells how good the model is"
+)
 OF_POINTS = 21  # the random numbers by which points of a cloud are chosen
 
 
@@ -109,13 +111,7 @@ def _read_rows(config: InputsConfig, seed: int) -> Inputs:
     rows = read_rows(config)
     labels, classes = number_labels(rows.labels, len(rows.numbers))
     splits = complete_splits(
-        rows.splits,
-        config,
-        seed,
-        what=path,
-        unit="rows",
-        classes=classes if labels else None,
-        names=labels,
+        rows.splits, config, seed, what=path, unit="rows", classes=classes if labels else None, names=labels
     )
     learned = rows.numbers[splits == TRAIN]
     if _all_binary(rows.numbers):
@@ -217,9 +213,7 @@ def read_other_inputs(
     else:
         found = _read_clouds(replace(config, validation=0.0, test=0.0, folds=None, fold=None), 0, note)
         if found.shape != info.shape:
-            raise RegardError(
-                f"{config.path} has points of {found.shape[1]} numbers, the model reads {info.shape[1]}"
-            )
+            raise RegardError(f"{config.path} has points of {found.shape[1]} numbers, the model reads {info.shape[1]}")
     rows = found.rows(TEST)
     return found, rows if len(rows) else np.arange(len(found))
 

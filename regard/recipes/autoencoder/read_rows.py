@@ -72,9 +72,7 @@ def _splits_of(table: Table) -> Array:
     found = np.zeros(len(table), dtype=np.uint8)
     for row, said in enumerate(table.texts(SPLIT)):
         if (said or "").lower() not in SPLITS:
-            raise RegardError(
-                f"{table.where(row)} has '{said}' as its split; it is train, validation or test"
-            )
+            raise RegardError(f"{table.where(row)} has '{said}' as its split; it is train, validation or test")
         found[row] = SPLITS[str(said).lower()]
     return found
 

@@ -59,14 +59,7 @@ class AutoencoderRecipe(Recipe):
         "model.deviation": "",
     }
     not_inherited = frozenset({"shape", "mean", "deviation"})
-    early_options = (
-        "data.size",
-        "data.image",
-        "data.label",
-        "data.binarise",
-        "model.body",
-        "model.likelihood",
-    )
+    early_options = ("data.size", "data.image", "data.label", "data.binarise", "model.body", "model.likelihood")
     reading_options = ("image", "label", "damaged")
     in_memory = "pillow's images or arrays of bytes"
     predict_options = CodeOptions
@@ -82,9 +75,7 @@ class AutoencoderRecipe(Recipe):
     def with_options(self, options: Any) -> AutoencoderRecipe:
         return AutoencoderRecipe(options)
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
         return defaults(data, model, early)
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
@@ -137,9 +128,7 @@ class AutoencoderRecipe(Recipe):
     def finish(self, run: Run, job: Job, model: nn.Module) -> None:
         write_pictures(run, job, model)
 
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         task, split = other_split(run, data, context)
         return task, split, None
 

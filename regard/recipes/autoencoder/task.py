@@ -124,10 +124,4 @@ class BoundSums:
         loss = self.config.beta * mean["KL"] - mean["likelihood"]
         if "bound" in mean:
             loss = -mean["bound"]
-        return {
-            "loss": loss,
-            "elbo": elbo,
-            "KL": mean["KL"],
-            "active units": float(self.active),
-            "RMSE": rmse,
-        }
+        return {"loss": loss, "elbo": elbo, "KL": mean["KL"], "active units": float(self.active), "RMSE": rmse}

@@ -90,9 +90,7 @@ def _of_table(place: Path, config: ImagesConfig) -> Examples:
     if not words:
         raise RegardError(f"{place} has no rows; give the path of an image in each")
     if None in words:
-        raise RegardError(
-            f"{table.where(words.index(None))} has no path in column '{config.image}'; fill it in"
-        )
+        raise RegardError(f"{table.where(words.index(None))} has no path in column '{config.image}'; fill it in")
     files = tuple(os.path.normpath(place.parent / str(each)) for each in words)
     if not any(map(os.path.exists, files)):
         raise RegardError(

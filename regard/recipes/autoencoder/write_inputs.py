@@ -60,9 +60,7 @@ def check_not_lost(out: Output, inputs: Iterable[str]) -> None:
         return
     for each in inputs:
         if os.path.exists(each) and os.path.samefile(each, out):
-            raise RegardError(
-                f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
-            )
+            raise RegardError(f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name")
         folder = Path(each).parent
         if folder.is_dir() and os.path.samefile(folder, out):
             raise RegardError(

@@ -39,10 +39,7 @@ def data_section(data: Any) -> GraphsConfig:
 
 
 def choose_defaults(
-    data: GraphsConfig,
-    examples: Examples | None,
-    kind: str | None,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    data: GraphsConfig, examples: Examples | None, kind: str | None, options: Mapping[str, Any] = MappingProxyType({})
 ) -> Settings:
     """A GraphNet, or the given kind. options: those that were given, see DECIDING"""
     kind = kind or "graphnet"

@@ -212,9 +212,7 @@ def _sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
         total = np.bincount(row, np.abs(values), minlength=len(x))
         values = (values / np.where(total > 0, total, 1)[row]).astype(np.float32)
     places = torch.from_numpy(np.stack([row, x.columns]))
-    return torch.sparse_coo_tensor(
-        places, torch.from_numpy(values), x.shape, check_invariants=False
-    ).coalesce()
+    return torch.sparse_coo_tensor(places, torch.from_numpy(values), x.shape, check_invariants=False).coalesce()
 
 
 # ── of edges

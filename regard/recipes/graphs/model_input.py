@@ -11,16 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.look.model_input import (
-    Action,
-    ModelInput,
-    Moved,
-    Removal,
-    TokenGroups,
-    Tokens,
-    kept_places,
-    some_orders,
-)
+from regard.look.model_input import Action, ModelInput, Moved, Removal, TokenGroups, Tokens, kept_places, some_orders
 from regard.look.reader import NAMED
 from regard.symmetry.roles import Roles
 
@@ -51,9 +42,7 @@ class GraphInput(ModelInput):
         """Other names of the nodes."""
         orders = some_orders(len(self.inputs[self.nodes]))
         yield Action(
-            "other names of the nodes",
-            RENAMED,
-            [Moved(label, self.rename(order), order) for label, order in orders],
+            "other names of the nodes", RENAMED, [Moved(label, self.rename(order), order) for label, order in orders]
         )
 
     def removal(self) -> Removal | None:
@@ -135,9 +124,7 @@ def make_input(
     assert roles.nodes is not None and roles.edges is not None
     count, edges = len(inputs[roles.nodes]), inputs[roles.edges]
     if not count:
-        raise RegardError(
-            "the graph has no nodes, so there is nothing to show; give a graph with at least one node"
-        )
+        raise RegardError("the graph has no nodes, so there is nothing to show; give a graph with at least one node")
     names = tuple(labels or map(str, range(count)))
     return GraphInput(
         inputs=dict(inputs),

@@ -20,10 +20,7 @@ from regard.files import open_regular, readable_as
 from regard.recipes.graphs.parts import SPLITS
 
 NEEDED = ("starts", "sources", "features", "labels")
-MOST = {
-    "validation": 5_000,
-    "test": 20_000,
-}  # nodes of a split that are evaluated, drawn by the seed
+MOST = {"validation": 5_000, "test": 20_000}  # nodes of a split that are evaluated, drawn by the seed
 
 
 def looks_mapped(path: str | None) -> bool:
@@ -52,8 +49,7 @@ class MappedGraph:
         for name, array in (("features", x), ("labels", labels)):
             if len(array) != count:
                 raise RegardError(
-                    f"{path}/{name}.npy has {len(array)} rows, but starts.npy has {count} nodes; they must "
-                    "agree"
+                    f"{path}/{name}.npy has {len(array)} rows, but starts.npy has {count} nodes; they must agree"
                 )
         if starts[0] != 0 or starts[-1] != len(sources):
             raise RegardError(
@@ -62,12 +58,8 @@ class MappedGraph:
             )
         classes = int(labels.max(initial=-1)) + 1
         if classes < 2:
-            raise RegardError(
-                f"{path}/labels.npy must hold at least two classes, counted from 0, got {classes}"
-            )
-        split = {
-            name: np.asarray(_mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()
-        }
+            raise RegardError(f"{path}/labels.npy must hold at least two classes, counted from 0, got {classes}")
+        split = {name: np.asarray(_mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()}
         return cls(path, starts, sources, x, labels, split, neighbours, tuple(map(str, range(classes))))
 
     def find(self, name: str) -> int:
@@ -114,9 +106,7 @@ class MappedGraph:
 def _mapped(path: str, name: str) -> Array:
     file = Path(path) / f"{name}.npy"
     if not file.exists():
-        raise RegardError(
-            f"there is no {file}; a large graph needs {', '.join(f'{each}.npy' for each in NEEDED)}"
-        )
+        raise RegardError(f"there is no {file}; a large graph needs {', '.join(f'{each}.npy' for each in NEEDED)}")
     with open_regular(file), readable_as(file, "a .npy file"):
         found: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return found
@@ -143,9 +133,7 @@ def different(counts: Array, k: int, random: np.random.Generator) -> Array:
     return taken
 
 
-def write_mapped(
-    folder: str, edges: Array, x: Array, labels: Array, split: dict[str, Array] | None = None
-) -> None:
+def write_mapped(folder: str, edges: Array, x: Array, labels: Array, split: dict[str, Array] | None = None) -> None:
     """A graph that fits into memory, as files of this kind. Give edges in both directions if they lead both
     ways."""
     where = Path(folder)

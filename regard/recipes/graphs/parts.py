@@ -100,20 +100,15 @@ def check_count(count: int, unit: str, what: str) -> None:
 def one(what: str, edges: Array, nodes: int, **more: Any) -> Parts:
     """A single graph."""
     check_count(nodes, "nodes", what)
-    return Parts(
-        what=what, edges=edges, starts=np.array([0, nodes]), edge_starts=np.array([0, edges.shape[1]]), **more
-    )
+    return Parts(what=what, edges=edges, starts=np.array([0, nodes]), edge_starts=np.array([0, edges.shape[1]]), **more)
 
 
 def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
     """Many graphs as one disconnected graph. All have features of one width, or none has features."""
-    widths = {
-        None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)
-    }
+    widths = {None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)}
     if len(widths) > 1:
         raise RegardError(
-            f"all graphs of {what} must have the same number of features per node, got "
-            f"{sorted(widths, key=str)}"
+            f"all graphs of {what} must have the same number of features per node, got {sorted(widths, key=str)}"
         )
     starts = np.cumsum([0, *(g.nodes for g in graphs)])
     edges = [g.edges + start for g, start in zip(graphs, starts, strict=False)]
@@ -142,8 +137,7 @@ def _join_notes(graphs: Sequence[Parts]) -> tuple[str, ...]:
         found.setdefault(note.split(": ", 1)[-1], []).append(note)
     more = {key: len(notes) - 1 for key, notes in found.items()}
     return tuple(
-        notes[0] + (f"; so have {more[key]:,} more files" if more[key] else "")
-        for key, notes in found.items()
+        notes[0] + (f"; so have {more[key]:,} more files" if more[key] else "") for key, notes in found.items()
     )
 
 
@@ -196,8 +190,7 @@ def check_finite(x: Array, what: str) -> None:
     if len(wrong):
         row, column = wrong[0]
         raise RegardError(
-            f"{what} has {x[row, column]} in row {row}, column {column}; give a finite number, or remove "
-            "the node"
+            f"{what} has {x[row, column]} in row {row}, column {column}; give a finite number, or remove the node"
         )
 
 
@@ -212,8 +205,7 @@ def link(parts: Parts, directed: bool) -> Parts:
 def pick(parts: Parts, i: int) -> Parts:
     """Graph i alone."""
     nodes, edges, links = (
-        slice(int(starts[i]), int(starts[i + 1]))
-        for starts in (parts.starts, parts.edge_starts, parts.link_starts)
+        slice(int(starts[i]), int(starts[i + 1])) for starts in (parts.starts, parts.edge_starts, parts.link_starts)
     )
     return replace(
         parts,

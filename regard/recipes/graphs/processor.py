@@ -54,9 +54,7 @@ class GraphsFitted:
     level: Literal["node", "edge", "graph"]  # what has targets
     nodes: Scaling  # of the features of nodes
     edges: Scaling | None = None  # of the features of edges; None: there are none, or they are not used
-    hops: Depth | None = (
-        None  # from a node to the farthest that is drawn around it; None: graphs are taken whole
-    )
+    hops: Depth | None = None  # from a node to the farthest that is drawn around it; None: graphs are taken whole
     in_memory: bool = False  # were the graphs in no file?
 
 
@@ -79,9 +77,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
             self._check_mapped(found)
             return found
         if path is not None:
-            parts = read_graphs(
-                path, nodes=self._nodes_of(path, want), label=self.config.label, config=self.config
-            )
+            parts = read_graphs(path, nodes=self._nodes_of(path, want), label=self.config.label, config=self.config)
             parts = replace(parts, what=os.fspath(data) if parts.what == path else parts.what)
         else:
             parts = digits() if data is None else of_object(data, self.config.label, self.config)
@@ -89,11 +85,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
             parts = replace(parts, edge_x=None, notes=())
         if self.fitted is None:
             return examples_of(
-                parts,
-                self.config,
-                want,
-                level_of(parts, self.config),
-                in_memory=path is None and data is not None,
+                parts, self.config, want, level_of(parts, self.config), in_memory=path is None and data is not None
             )
         if self.fitted.hops is not None:
             raise RegardError(
@@ -219,9 +211,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
             found["pairs"] = torch.from_numpy(np.ascontiguousarray(graph.edges))
         return found
 
-    def sample(
-        self, encoded: Encoded, random: np.random.Generator | None, parts: Array | None = None
-    ) -> Encoded:
+    def sample(self, encoded: Encoded, random: np.random.Generator | None, parts: Array | None = None) -> Encoded:
         """Of a graph in files some nodes with neighbours that are drawn; the same for the same first node, where nobody
         says how to draw."""
         if "graph" not in encoded:
@@ -252,9 +242,7 @@ class GraphsProcessor(Processor[GraphsConfig, GraphsFitted]):
             return own
         unknown = IGNORE if own.dtype.kind == "i" else np.nan
         found = np.full((len(batch["x"]), *own.shape[1:]), unknown, dtype=own.dtype)
-        found[asked if self.fitted.hops is None else np.arange(len(asked))] = (
-            own  # what was drawn comes behind
-        )
+        found[asked if self.fitted.hops is None else np.arange(len(asked))] = own  # what was drawn comes behind
         return found
 
     def answers(self, out: Tensor, batch: Batch, rows: Sequence[Encoded]) -> Sequence[Tensor]:

@@ -36,12 +36,7 @@ def labels_at(parts: Parts, level: str) -> Sequence[Any] | Array | None:
 
 
 def examples_of(
-    parts: Parts,
-    config: GraphsConfig,
-    want: Want,
-    level: str,
-    target: Target | None = None,
-    in_memory: bool = False,
+    parts: Parts, config: GraphsConfig, want: Want, level: str, target: Target | None = None, in_memory: bool = False
 ) -> Examples:
     """Each graph is an example; or all of them are one, each node or edge of which is asked for."""
     parts = link(parts, config.directed)
@@ -52,9 +47,7 @@ def examples_of(
     count = {"node": parts.nodes, "edge": int(parts.edges.shape[1]), "graph": parts.graphs}[level]
     splits = None
     if parts.split and want != "use":
-        known = (
-            np.ones(count, dtype=bool) if cells is None else np.array([cell is not None for cell in cells])
-        )
+        known = np.ones(count, dtype=bool) if cells is None else np.array([cell is not None for cell in cells])
         splits = check_splits(parts.split, known, parts.what)
     shared: dict[str, Any] = {
         "what": parts.what,

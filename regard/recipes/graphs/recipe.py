@@ -89,14 +89,10 @@ class GraphsRecipe(Recipe):
         controls=(FILE, NODE),
     )
 
-    def data_section(
-        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> GraphsConfig:
+    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> GraphsConfig:
         return data_section(data)
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
         """Those for this data, which is read for them if that is possible."""
         section, given = data_section(data), None if isinstance(data, str | os.PathLike) else data
         try:
@@ -108,9 +104,7 @@ class GraphsRecipe(Recipe):
     def choose_defaults(self, data: GraphsConfig, examples: Examples | None, kind: str | None) -> Settings:
         return choose_defaults(data, examples, kind)
 
-    def adjust_defaults(
-        self, settings: Settings, examples: Examples | None, options: Mapping[str, Any]
-    ) -> Settings:
+    def adjust_defaults(self, settings: Settings, examples: Examples | None, options: Mapping[str, Any]) -> Settings:
         if not options.keys() & set(DECIDING):
             return settings
         return choose_defaults(settings.data, examples, kind_of(self.models, settings), options)

@@ -34,8 +34,7 @@ def _drawn_graph(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]
         if layer["proved"]:
             edges = lists[layer["list"]]
             weights = (
-                unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
-                * layer["scale"]
+                unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float) * layer["scale"]
             )
             row = []
             for head, one in zip(layer["heads"], weights, strict=True):
@@ -81,18 +80,10 @@ def _network(view: dict[str, Any], ground: Array, edges: Array, weights: Array) 
         axis.plot(*places[pairs].transpose(2, 0, 1), color=GREY, linewidth=0.6, zorder=0.5)
         for edge in weights.argsort(kind="stable"):
             strong, (source, target) = float(np.sqrt(min(1.0, weights[edge]))), edges[:, edge]
-            how: dict[str, Any] = {
-                "color": "#3b5aa8",
-                "alpha": 0.08 + 0.9 * strong,
-                "linewidth": 0.3 + 1.6 * strong,
-            }
+            how: dict[str, Any] = {"color": "#3b5aa8", "alpha": 0.08 + 0.9 * strong, "linewidth": 0.3 + 1.6 * strong}
             if source == target:
                 axis.scatter(
-                    *places[source],
-                    s=3.2 * side,
-                    facecolors="none",
-                    edgecolors="#3b5aa8",
-                    alpha=0.08 + 0.9 * strong,
+                    *places[source], s=3.2 * side, facecolors="none", edgecolors="#3b5aa8", alpha=0.08 + 0.9 * strong
                 )
                 continue
             bent = FancyArrowPatch(

@@ -42,9 +42,7 @@ def find_traits(examples: Examples | None, config: GraphsConfig, seed: int = 0) 
         return Traits()
     parts, level = examples.about["graphs"], examples.part
     try:
-        target = Target.infer(
-            examples.cells, what=examples.what, names=examples.target_names, asks=config.asks
-        )
+        target = Target.infer(examples.cells, what=examples.what, names=examples.target_names, asks=config.asks)
         codes = target.encode(examples.cells, examples.what)
         splits = choose_splits(examples, target, codes, config, config.seed_of(seed))
     except RegardError:

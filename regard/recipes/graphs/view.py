@@ -129,9 +129,7 @@ class Inside:
 
 def _is_of_nodes(entry: Entry, n: int) -> bool:
     """Along edges, or among all nodes of the graph."""
-    return entry.kind == "edges" or (
-        entry.kind == "self" and entry.shape[0] == 1 and entry.shape[2:] == (n, n)
-    )
+    return entry.kind == "edges" or (entry.kind == "self" and entry.shape[0] == 1 and entry.shape[2:] == (n, n))
 
 
 def _layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
@@ -204,11 +202,7 @@ def _predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | N
         name, called = CLASS_NAMES[0], given.called
     else:
         name, called = "largest output", "output {}".format
-    return {
-        "name": name,
-        "groups": [called(k) for k in best],
-        "classes": [called(k) for k in range(outputs.shape[1])],
-    }
+    return {"name": name, "groups": [called(k) for k in best], "classes": [called(k) for k in range(outputs.shape[1])]}
 
 
 def _known(given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
@@ -230,8 +224,4 @@ def _groups(
     all_there = {each for each in (*known, *of_each) if each}
     if not 1 <= len(all_there) <= CLASSES:
         return None
-    return {
-        "name": name,
-        "groups": [of_each[i] or UNKNOWN for i in shown.tolist()],
-        "classes": list(all_there),
-    }
+    return {"name": name, "groups": [of_each[i] or UNKNOWN for i in shown.tolist()], "classes": list(all_there)}

@@ -70,9 +70,7 @@ def _cuts_of(model: nn.Module, given: ImageInput) -> tuple[WindowLayout, ...]:
 
 def _of_windows(blocks: Sequence[windows.Block]) -> AttentionMaps | None:
     """The same for patches that look within windows, which shift, and merge from stage to stage."""
-    layers = [
-        LayerMaps(block.entry, windows.attention_received(block)) for block in blocks if block.entry.proved
-    ]
+    layers = [LayerMaps(block.entry, windows.attention_received(block)) for block in blocks if block.entry.proved]
     if not layers:
         return None
     if len(layers) == len(blocks):
@@ -99,9 +97,7 @@ def _whole(entry: Entry, count: int) -> bool:
 def _of_class(entry: Entry, count: int) -> bool:
     """Does the class token alone attend to all? In a last layer nothing else is needed."""
     return (
-        entry.kind != "edges"
-        and entry.shape[0] == entry.shape[2] == 1
-        and 1 <= entry.shape[3] - count <= MOST_BEFORE
+        entry.kind != "edges" and entry.shape[0] == entry.shape[2] == 1 and 1 <= entry.shape[3] - count <= MOST_BEFORE
     )
 
 

@@ -120,10 +120,7 @@ def rectangles(x: Tensor, areas: Tensor) -> Tensor:
     low, high = start[:, :, None, None], (start + sides)[:, :, None, None]
     rows, columns = (torch.arange(n, dtype=torch.float32) + 0.5 for n in (h, w))
     inside = (
-        (rows[:, None] >= low[:, 0])
-        & (rows[:, None] < high[:, 0])
-        & (columns >= low[:, 1])
-        & (columns < high[:, 1])
+        (rows[:, None] >= low[:, 0]) & (rows[:, None] < high[:, 0]) & (columns >= low[:, 1]) & (columns < high[:, 1])
     )
     return inside[:, None].to(x.device)
 

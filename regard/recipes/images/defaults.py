@@ -69,9 +69,7 @@ def vit(side: int) -> ViTConfig:
         size: dict[str, Any] = {"dim": 128, "depth": 6}
     else:
         size = {"dim": 64, "depth": 4}
-    return ViTConfig(
-        classes=UNKNOWN, size=side, patch=patch_of(side), heads=4, position="rotary", pool="mean", **size
-    )
+    return ViTConfig(classes=UNKNOWN, size=side, patch=patch_of(side), heads=4, position="rotary", pool="mean", **size)
 
 
 def swin(side: int) -> SwinConfig:
@@ -82,9 +80,7 @@ def swin(side: int) -> SwinConfig:
     stages = 3 if across >= 28 else 2
     window = 7 if across % 14 == 0 else 4
     heads = tuple(2 * 2**i for i in range(stages))
-    return SwinConfig(
-        classes=UNKNOWN, size=side, patch=patch, dim=48, depths=(2,) * stages, heads=heads, window=window
-    )
+    return SwinConfig(classes=UNKNOWN, size=side, patch=patch, dim=48, depths=(2,) * stages, heads=heads, window=window)
 
 
 def _groupcnn(side: int) -> GroupCNNConfig:

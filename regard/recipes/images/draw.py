@@ -41,17 +41,12 @@ def check_output(given: Sequence[str], count: int, out: str | os.PathLike[str]) 
         return
     if Path(out).suffix.lower() not in plot.SUFFIXES:
         raise RegardError(
-            f"--out must be a table ({AMONG}), a folder (ending in /) or a picture ({_among()}), got "
-            f"{os.fspath(out)!r}"
+            f"--out must be a table ({AMONG}), a folder (ending in /) or a picture ({_among()}), got {os.fspath(out)!r}"
         )
     if any(os.path.exists(out) and os.path.exists(each) and os.path.samefile(each, out) for each in given):
-        raise RegardError(
-            f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
-        )
+        raise RegardError(f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name")
     if count > MOST:
-        raise RegardError(
-            f"one sheet shows {MOST} images at most, got {count}; give a folder instead: --out looked/"
-        )
+        raise RegardError(f"one sheet shows {MOST} images at most, got {count}; give a folder instead: --out looked/")
 
 
 def draw(

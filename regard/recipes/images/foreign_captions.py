@@ -13,9 +13,7 @@ from regard.recipes.images.views.words import WordsView
 from regard.recipes.processors import CaptionProcessor
 
 DRAWN = "This image was drawn for the purpose; --input shows one of yours."
-CAPTION = Control(
-    name="target", type="string", label="caption", placeholder="What is written; empty: by the model"
-)
+CAPTION = Control(name="target", type="string", label="caption", placeholder="What is written; empty: by the model")
 QUESTION = Control(name="target", type="string", label="question", placeholder="A question about the image")
 
 

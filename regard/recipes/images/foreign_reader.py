@@ -19,9 +19,7 @@ from regard.recipes.processors import ForeignModel, ImageProcessor
 from regard.symmetry.roles import Roles
 
 DRAWN = "This image was drawn for the purpose; --input shows one of yours."
-SHOWN = (
-    "The image is the tensor that came with the model, black at its smallest number and white at its largest."
-)
+SHOWN = "The image is the tensor that came with the model, black at its smallest number and white at its largest."
 RANDOM = "The image is made of random numbers: the run of a module keeps none of those that it learned from."
 
 
@@ -81,8 +79,7 @@ def _window_layouts(processor: ImageProcessor, height: int, width: int) -> tuple
             grid = (-(-grid[0] // 2), -(-grid[1] // 2))
         shifts = [stage.window // 2 * (i % 2) for i in range(len(stage.layers))]
         found += [
-            WindowLayout(name, grid, stage.window, shift)
-            for name, shift in zip(stage.layers, shifts, strict=True)
+            WindowLayout(name, grid, stage.window, shift) for name, shift in zip(stage.layers, shifts, strict=True)
         ]
     return tuple(found)
 

@@ -70,8 +70,5 @@ def _is_pattern(path: str) -> bool:
 
 def _listed(images: Sequence[Any], names: Sequence[str]) -> Examples:
     return Examples(
-        what="the images",
-        count=len(images),
-        inputs=lambda i: {"image": images[i]},
-        names=names.__getitem__,
+        what="the images", count=len(images), inputs=lambda i: {"image": images[i]}, names=names.__getitem__
     )

@@ -155,8 +155,7 @@ def _of_folder(place: Path, config: ImagesConfig) -> Examples:
     deeper = [part for part in splits if _folders(part)]
     if len(splits) == len(parts) and not deeper:
         raise RegardError(
-            f"{place} has {_listed(parts)}, which are no classes; put a folder for each class into each of "
-            "them"
+            f"{place} has {_listed(parts)}, which are no classes; put a folder for each class into each of them"
         )
     if any(SPLITS[part.name.lower()] == TRAIN for part in deeper) and len(splits) < len(parts):
         rest = [part for part in parts if part not in splits]
@@ -184,9 +183,7 @@ def _of_folder(place: Path, config: ImagesConfig) -> Examples:
             f"{place} has only the class '{displayable(rows[0][1])}'; there must be two to tell apart. If "
             f"the classes are {_listed(inner)}, give --data {classes[0][0]}"
         )
-    notes = [
-        f"{folder} holds no images, so it is no class" for folder, _ in classes if folder.name not in found
-    ]
+    notes = [f"{folder} holds no images, so it is no class" for folder, _ in classes if folder.name not in found]
     for each in (place, *(parts if split else ())):
         if count := sum(_loose(each)):
             notes.append(f"left out: {count:,} image{'s' * (count > 1)} of {each} in no folder of a class")
@@ -286,9 +283,7 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
                 "paths count from the table's folder"
             )
     if config.label in table.names:
-        words = [
-            None if word is None else unicodedata.normalize("NFC", word) for word in table.texts(config.label)
-        ]
+        words = [None if word is None else unicodedata.normalize("NFC", word) for word in table.texts(config.label)]
     return Examples(
         what=table.path,
         source=table.path if want == "use" else None,
@@ -313,7 +308,5 @@ def _splits_of(table: Table) -> Array | None:
     said = [str(cell).lower() for cell in table.texts("split")]
     odd = next((row for row, word in enumerate(said) if word not in SPLITS), None)
     if odd is not None:
-        raise RegardError(
-            f"{table.where(odd)} has '{said[odd]}' as its split; it is train, validation or test"
-        )
+        raise RegardError(f"{table.where(odd)} has '{said[odd]}' as its split; it is train, validation or test")
     return _own(np.array([SPLITS[word] for word in said], dtype=np.uint8))

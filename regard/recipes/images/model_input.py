@@ -60,9 +60,7 @@ class ImageInput(ModelInput):
     patch: int | None = None
     # a field of the grid: taken whole by the model, or only asked about
     piece: Literal["patch", "part"] = "patch"
-    cuts: tuple[
-        WindowLayout, ...
-    ] = ()  # of a model that attends within windows, where it does not say so itself
+    cuts: tuple[WindowLayout, ...] = ()  # of a model that attends within windows, where it does not say so itself
     # what the prediction is made from; None: a class token, if one is there
     reads: Literal["class", "mean"] | None = None
     crowd: Callable[[], ReferenceImages | None] | None = None  # other images to compare with
@@ -76,9 +74,7 @@ class ImageInput(ModelInput):
         """What is predicted after several looks, as `regard predict` does it.   1 classes"""
         if self.judged is None:
             return out
-        return self.judged.predict(
-            lambda x: tensor_of(model(**self.with_pixels(x))), self.inputs[self.pixels]
-        )
+        return self.judged.predict(lambda x: tensor_of(model(**self.with_pixels(x))), self.inputs[self.pixels])
 
     def parts(self, model: nn.Module) -> Parts:
         occluded = OfPatches(model, self)
@@ -120,10 +116,7 @@ class ImageInput(ModelInput):
             yield Action("turn the image", TURNED, self._with_each(turned))
 
     def _with_each(self, moved: Mapping[str, Tensor]) -> list[Moved]:
-        return [
-            Moved(label, replace(self, inputs=self.inputs | {self.pixels: x}), None)
-            for label, x in moved.items()
-        ]
+        return [Moved(label, replace(self, inputs=self.inputs | {self.pixels: x}), None) for label, x in moved.items()]
 
     def stream(self, size: int) -> Tokens | None:
         """Patches, with a class token and registers before them."""
@@ -172,10 +165,7 @@ class ImageInput(ModelInput):
         if grid is None or self.image.shape[-2] % grid[0] or self.image.shape[-1] % grid[1]:
             return None
         count = grid[0] * grid[1]
-        return {
-            "sheet": sheets.cut(self.image, grid),
-            "cells": [None] * (tokens - count) + list(range(count)),
-        }
+        return {"sheet": sheets.cut(self.image, grid), "cells": [None] * (tokens - count) + list(range(count))}
 
     def with_pixels(self, pixels: Tensor) -> dict[str, Any]:
         """The inputs with other images.   b c h w"""

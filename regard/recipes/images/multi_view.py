@@ -18,8 +18,7 @@ def _shifted(x: Tensor) -> list[Tensor]:
     padded = F.pad(x, (far, far, far, far), mode="replicate")
     h, w = x.shape[-2:]
     return [
-        padded[..., i : i + h, j : j + w]
-        for i, j in ((far, far), (0, far), (2 * far, far), (far, 0), (far, 2 * far))
+        padded[..., i : i + h, j : j + w] for i, j in ((far, far), (0, far), (2 * far, far), (far, 0), (far, 2 * far))
     ]
 
 

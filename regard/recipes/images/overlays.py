@@ -72,9 +72,7 @@ def _of_attention(found: AttentionMaps | None) -> list[Overlay]:
             mean = f"mean of {heads} heads"
         else:
             mean = "its only head"
-        shown.append(
-            Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0))
-        )
+        shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0)))
     if found.rollout is not None:
         if len(found.layers) > 1:
             layers = f"{len(found.layers)} layers"
@@ -144,12 +142,7 @@ def _lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     if overlay.signed:
         most = reach(values, overlay.faint)
         low, high = -most, most
-        stops = [
-            (0, (*SPEAKS_AGAINST, 1)),
-            (0.5, (*SPEAKS_AGAINST, 0)),
-            (0.5, (*SPEAKS_FOR, 0)),
-            (1, (*SPEAKS_FOR, 1)),
-        ]
+        stops = [(0, (*SPEAKS_AGAINST, 1)), (0.5, (*SPEAKS_AGAINST, 0)), (0.5, (*SPEAKS_FOR, 0)), (1, (*SPEAKS_FOR, 1))]
     else:
         low, high = scale_of(values)
         stops = [(0, (*overlay.colour, 0)), (1, (*overlay.colour, 1))]

@@ -23,17 +23,7 @@ from regard.config import Amount, Count, Size, config
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.data.cache_folder import cache_folder
-from regard.data.image_files import (
-    Damaged,
-    Fit,
-    Pixels,
-    fit_square,
-    header,
-    pillow,
-    read,
-    readable,
-    to_channels,
-)
+from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read, readable, to_channels
 from regard.data.splits import TRAIN, complete_splits
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
@@ -128,13 +118,7 @@ class ImagesProcessor(Processor[ImagesConfig, ImagesFitted]):
         rows = np.flatnonzero(known)
         names = target.classes if strata is not None else ()
         found = complete_splits(
-            own[rows],
-            self.config,
-            seed,
-            what=examples.what,
-            unit="images",
-            classes=classes[rows],
-            names=names,
+            own[rows], self.config, seed, what=examples.what, unit="images", classes=classes[rows], names=names
         )
         own[rows] = found
         return own

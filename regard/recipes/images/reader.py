@@ -7,9 +7,7 @@ from regard.look.view import View
 from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView
 
-IMAGE = Control(
-    name="image", type="file", label="Image", accept="image/*", media="image/", example="image/png"
-)
+IMAGE = Control(name="image", type="file", label="Image", accept="image/*", media="image/", example="image/png")
 
 
 class ImageReader(Reader):

@@ -45,9 +45,7 @@ class ImagesRecipe(Recipe):
     """Images: a classifier, or a regression of a number."""
 
     name = "images"
-    title = (
-        "Images: a folder of images, idx files, arrays or a table of paths, and seven kinds of classifiers."
-    )
+    title = "Images: a folder of images, idx files, arrays or a table of paths, and seven kinds of classifiers."
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "one folder of images a class, idx files, .npz, a table of paths; without it: scikit-learn's digits",
         "--model KIND": "resnet9 (the default: 74 % of CIFAR-10 after a minute of one core, vit 53 %), vit, swin,\n"
@@ -78,9 +76,7 @@ class ImagesRecipe(Recipe):
         controls=ImageReader.controls,
     )
 
-    def data_section(
-        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> ImagesConfig:
+    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> ImagesConfig:
         return data_section(data)
 
     def choose_defaults(self, data: ImagesConfig, examples: Examples | None, kind: str | None) -> Settings:

@@ -23,9 +23,7 @@ from regard.recipes.supervised_reader import SupervisedReader
 from regard.recipes.target import number_of
 
 HELD_OUT = "This image is from the data and was held out from training; --input shows one of yours."
-OF_THE_DATA = (
-    "This image is from the data, and the model may have learned from it; --input shows one of yours."
-)
+OF_THE_DATA = "This image is from the data, and the model may have learned from it; --input shows one of yours."
 DRAWN = "The data is not where it was, so this image was drawn for the purpose; --input shows one of yours."
 TRIED = 20  # files, until one can be read
 CROWD = 240  # images of the validation split, at most

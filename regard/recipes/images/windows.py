@@ -72,9 +72,7 @@ def name_windows(block: Block) -> list[Window]:
         here = [divmod(slot, columns) for slot in slots if slot < rows * columns]
         sides = [_stretches(sorted({place[axis] + 1 for place in here})) for axis in (0, 1)]
         places = [f"row {slot // columns + 1}, column {slot % columns + 1}" for slot in slots]
-        labels = [
-            place if slot < rows * columns else EMPTY for slot, place in zip(slots, places, strict=True)
-        ]
+        labels = [place if slot < rows * columns else EMPTY for slot, place in zip(slots, places, strict=True)]
         found.append(Window(f"window of rows {sides[0]}, columns {sides[1]}", tuple(labels)))
     return found
 

@@ -59,9 +59,7 @@ class MeshInput(ModelInput):
             a = math.radians(degrees)
             turn = torch.tensor([[math.cos(a), 0, math.sin(a)], [0, 1, 0], [-math.sin(a), 0, math.cos(a)]])
             label = f"by {degrees}° about y"
-            turns.append(
-                Moved(label, self.with_inputs(self.points, self.places @ turn.to(self.places).T), None)
-            )
+            turns.append(Moved(label, self.with_inputs(self.points, self.places @ turn.to(self.places).T), None))
         yield Action("turned in space", TURNS, turns)
 
     def with_inputs(self, name: str, x: Tensor) -> MeshInput:

@@ -42,14 +42,10 @@ def read_unlabelled(path: str) -> Examples:
         mesh, repairs = read_mesh(files[i])
         return {"mesh": mesh, "repairs": repairs.sentence}
 
-    return Examples(
-        what=path, count=len(files), inputs=read, names=files.__getitem__, files=files.__getitem__
-    )
+    return Examples(what=path, count=len(files), inputs=read, names=files.__getitem__, files=files.__getitem__)
 
 
-def read_labelled(
-    files: Sequence[ClassFile], folder: str, config: MeshesConfig, *, each: bool | None
-) -> Examples:
+def read_labelled(files: Sequence[ClassFile], folder: str, config: MeshesConfig, *, each: bool | None) -> Examples:
     """Meshes with what they are, or with what each of their vertices is. each: does the model predict a class for each
     vertex? None: the files say"""
     targets = None if config.targets is None else _targets_of(files, folder, config)

@@ -33,9 +33,7 @@ def draw_meshes(config: MeshesConfig, count: int, random: Random) -> list[Drawn]
 def draw_one(config: MeshesConfig, name: str, seed: int) -> Examples:
     """The mesh of this number, to look at."""
     if not (name.isdecimal() and len(name) < 10 and int(name)):
-        raise RegardError(
-            f"there is no file {name!r}; meshes of the synthetic task {config.task} are called 1, 2, 3 …"
-        )
+        raise RegardError(f"there is no file {name!r}; meshes of the synthetic task {config.task} are called 1, 2, 3 …")
     found = as_examples(config, draw_meshes(config, 1, generator(seed, 9, int(name))))
     return replace(found, names=lambda i: name)
 

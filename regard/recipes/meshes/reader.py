@@ -18,10 +18,7 @@ from regard.symmetry.roles import Roles
 
 ENDINGS = ",".join(READERS)
 FILE = Control(
-    name="file",
-    type="file",
-    label=f"Another mesh, from a file ({ENDINGS.replace(',', ', ')})",
-    accept=ENDINGS,
+    name="file", type="file", label=f"Another mesh, from a file ({ENDINGS.replace(',', ', ')})", accept=ENDINGS
 )
 
 
@@ -41,9 +38,7 @@ class MeshReader(Reader):
         name = given if isinstance(given, str) else None
         if given is not None:
             if name is not None and not Path(name).exists():
-                raise RegardError(
-                    f"there is no file {name!r}; give the path of one ({ENDINGS.replace(',', ', ')})"
-                )
+                raise RegardError(f"there is no file {name!r}; give the path of one ({ENDINGS.replace(',', ', ')})")
             with at_path(given, find_ending) as path:
                 mesh, repairs = read_mesh(str(path))
             places = torch.from_numpy(mesh.points - mesh.points.mean(0)).float()
@@ -68,9 +63,7 @@ def find_ending(data: bytes) -> str:
         return ".ply"
     if data.lstrip()[:3].upper() == b"OFF":
         return ".off"
-    if data.startswith(b"solid") or (
-        len(data) >= 84 and len(data) == 84 + 50 * int.from_bytes(data[80:84], "little")
-    ):
+    if data.startswith(b"solid") or (len(data) >= 84 and len(data) == 84 + 50 * int.from_bytes(data[80:84], "little")):
         return ".stl"
     return ".obj"
 

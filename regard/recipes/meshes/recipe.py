@@ -38,10 +38,7 @@ class MeshesRecipe(Recipe):
     )
     models = KINDS
     data_config = MeshesConfig
-    data_derived: ClassVar[Mapping[str, str]] = {
-        "model.outputs": "",
-        "model.level": "label the vertices of .ply files",
-    }
+    data_derived: ClassVar[Mapping[str, str]] = {"model.outputs": "", "model.level": "label the vertices of .ply files"}
     not_inherited = frozenset({"outputs", "level"})
     reading_options = ("targets", "target")
 
@@ -54,9 +51,7 @@ class MeshesRecipe(Recipe):
         controls=(FILE,),
     )
 
-    def data_section(
-        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> MeshesConfig:
+    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> MeshesConfig:
         return data_section(data)
 
     def choose_defaults(self, data: MeshesConfig, examples: Examples | None, kind: str | None) -> Settings:

@@ -30,9 +30,7 @@ def draw_mesh(view: dict[str, Any], title: str) -> Any:
         values = unpack_array(measure["values"], "f4", -1).astype(float)
         most = max(float(np.quantile(np.abs(values), 0.99)), 1e-30)
         colours = plot.plotter().get_cmap("RdBu_r")(0.5 + 0.5 * np.clip(values / most, -1, 1))[:, :3]
-        rows.append(
-            (f"{measure['name']}: red above zero, blue below", [("", _surface(places, faces, colours))])
-        )
+        rows.append((f"{measure['name']}: red above zero, blue below", [("", _surface(places, faces, colours))]))
     if not rows:
         rows.append(("the mesh", [("", _surface(places, faces, np.tile(_rgb(PLAIN), (len(places), 1))))]))
     return pictures(rows, title, "predicted class" if meaning else "", meaning)
@@ -53,11 +51,7 @@ def _surface(places: Array, faces: Array, colours: Array) -> Draw:
         painted = np.clip(colours[faces[order]].mean(1) * shade, 0, 1)
         axis.add_collection(
             PolyCollection(
-                list(corners[order, :, :2]),
-                facecolors=painted,
-                edgecolors=painted,
-                linewidths=0.2,
-                rasterized=True,
+                list(corners[order, :, :2]), facecolors=painted, edgecolors=painted, linewidths=0.2, rasterized=True
             )
         )
         axis.autoscale_view()
@@ -69,9 +63,7 @@ def _projected(places: Array) -> Array:
     """Where vertices are seen from the side and a little above, and how far away.   n 3 -> n 3"""
     x, y, z = (places - (places.max(0) + places.min(0)) / 2).T
     right, deep = x * np.cos(YAW) - y * np.sin(YAW), x * np.sin(YAW) + y * np.cos(YAW)
-    return np.stack(
-        (right, z * np.cos(PITCH) + deep * np.sin(PITCH), deep * np.cos(PITCH) - z * np.sin(PITCH)), 1
-    )
+    return np.stack((right, z * np.cos(PITCH) + deep * np.sin(PITCH), deep * np.cos(PITCH) - z * np.sin(PITCH)), 1)
 
 
 def _rgb(colour: str) -> Array:

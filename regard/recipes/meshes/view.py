@@ -26,10 +26,10 @@ FOR_CLASS = (
     "mean logit, exactly, but for the offset of the last layer"
 )
 FOR_NUMBER = "what the surface adds there to {}; its mean over the area is the prediction, but for a constant"
-MEAN = "mean curvature: above 0 where the surface bulges outward; what the model is given, with lengths in units of √area"
-GAUSS = (
-    "Gauss curvature: above 0 like a sphere, below 0 like a saddle; what the model is given, 1 on a sphere"
+MEAN = (
+    "mean curvature: above 0 where the surface bulges outward; what the model is given, with lengths in units of √area"
 )
+GAUSS = "Gauss curvature: above 0 like a sphere, below 0 like a saddle; what the model is given, 1 on a sphere"
 
 
 class MeshView(View):
@@ -107,16 +107,12 @@ def _evidence(model: nn.Module, out: Any, given: MeshInput) -> list[dict[str, An
         best = int(output[0].argmax())
         label = given.called(best)
         values = each[:, best] - each.mean(1)
-        return [
-            {"name": f"for {label}", "sentence": FOR_CLASS.format(label), "signed": True, "values": values}
-        ]
+        return [{"name": f"for {label}", "sentence": FOR_CLASS.format(label), "signed": True, "values": values}]
     if given.number is None:
         return []
     values = each[:, 0] * given.number.scale
     name = given.number.name
-    return [
-        {"name": f"adds to {name}", "sentence": FOR_NUMBER.format(name), "signed": True, "values": values}
-    ]
+    return [{"name": f"adds to {name}", "sentence": FOR_NUMBER.format(name), "signed": True, "values": values}]
 
 
 def _predicted_classes(out: Any, given: MeshInput) -> dict[str, Any] | None:

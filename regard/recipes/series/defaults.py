@@ -21,12 +21,7 @@ from regard.training.config import TrainConfig
 UNKNOWN = 1  # stands for a size that follows from the data
 
 # what a person types -> the name in the registry
-KINDS = {
-    "transformer": "transformerseries",
-    "lstm": "lstmseries",
-    "gru": "gruseries",
-    "conv": "convseries",
-}
+KINDS = {"transformer": "transformerseries", "lstm": "lstmseries", "gru": "gruseries", "conv": "convseries"}
 TASKS = ("forecast", "classify", "fill")
 # a task and a kind in one word
 TOGETHER = {f"{task}-{kind}": name for task in TASKS for kind, name in KINDS.items()}

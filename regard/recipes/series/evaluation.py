@@ -40,9 +40,7 @@ class SeriesEvaluation(Evaluation):
         return "\n".join([super().format(), self.details()])
 
     def details(self) -> str:
-        lines = [
-            f"  {self._called(name)}: {say_measures(measures)}" for name, measures in self.rivals.items()
-        ]
+        lines = [f"  {self._called(name)}: {say_measures(measures)}" for name, measures in self.rivals.items()]
         if len(self.by_step.get("model", ())) > 1:
             steps = _some_steps(len(self.by_step["model"]))
             for name, errors in self.by_step.items():
@@ -78,12 +76,7 @@ class Compared:
 
 @torch.no_grad()
 def evaluate_forecasts(
-    model: SeriesModel,
-    source: ForecastSource,
-    split: str,
-    season: int,
-    name: str | None = None,
-    most: int = MOST,
+    model: SeriesModel, source: ForecastSource, split: str, season: int, name: str | None = None, most: int = MOST
 ) -> SeriesEvaluation:
     """Forecasts from each moment of a split, judged; evenly chosen if there are more than `most`."""
     found = compare_forecasts(model, source, source.moments(split, most), season)
@@ -120,8 +113,7 @@ def compare_forecasts(
     for k in range(0, len(moments), 64):
         some = moments[k : k + 64]
         windows = [
-            (track, max(0, origin + 1 - source.context), origin + 1, np.array([origin]))
-            for track, origin in some
+            (track, max(0, origin + 1 - source.context), origin + 1, np.array([origin])) for track, origin in some
         ]
         batch = source.make(windows)
         out, _, _ = task.compare(model, batch)

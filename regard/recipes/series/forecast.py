@@ -46,17 +46,10 @@ def run_model(model: SeriesModel, past: Sequence[Series], scales: Sequence[Scale
     for each in past:
         if np.isnan(each.values).all():
             raise RegardError(f"'{each.name}' has no known value, so nothing can be forecast")
-    x, where, real = make_tensors(
-        [each.part(max(0, len(each) - context), len(each)) for each in past], scales
-    )
+    x, where, real = make_tensors([each.part(max(0, len(each) - context), len(each)) for each in past], scales)
     asked = real.sum(1)[:, None] - 1
     like = next(model.parameters())
-    out = model(
-        x.to(like),
-        where=where,
-        real=None if bool(real.all()) else real,
-        asked=asked,
-    )
+    out = model(x.to(like), where=where, real=None if bool(real.all()) else real, asked=asked)
     found = out[:, 0].float().cpu().numpy()
     return np.stack([scale.restore(each) for scale, each in zip(scales, found, strict=True)])
 
@@ -78,11 +71,7 @@ def make_tensors(
 def _grow(series: Series, values: Array) -> Series:
     """The series with steps after its end.   h c"""
     times = series.times[-1] + 1 + np.arange(len(values))
-    return replace(
-        series,
-        times=np.concatenate((series.times, times)),
-        values=np.concatenate((series.values, values)),
-    )
+    return replace(series, times=np.concatenate((series.times, times)), values=np.concatenate((series.values, values)))
 
 
 def _widen(part: Array, before: Array, middle: int) -> Array:

@@ -57,16 +57,10 @@ def evaluate_gaps(
         lost += float(pinball(out, wanted, hidden, task.quantiles).sum())
         inside += float(((wanted >= out[..., 0, :]) & (wanted <= out[..., -1, :]) & hidden).sum())
         count += float(hidden.sum())
-        for name, found in (
-            ("model", out[..., middle, :]),
-            ("line", _line(batch)),
-            ("naive", _naive(batch, season)),
-        ):
+        for name, found in (("model", out[..., middle, :]), ("line", _line(batch)), ("naive", _naive(batch, season))):
             errors[name].append((found - wanted)[hidden].abs().numpy())
     if not count:
-        raise RegardError(
-            f"cannot evaluate: nothing is hidden in the {split} split, which has no known values"
-        )
+        raise RegardError(f"cannot evaluate: nothing is hidden in the {split} split, which has no known values")
     rivals: dict[str, dict[str, float]] = {}
     for name, parts in errors.items():
         apart = np.concatenate(parts)

@@ -85,12 +85,7 @@ def _forecast(settings: Settings, file: SeriesFile) -> Job:
     splits = split_by_time(file, data)
     equal = file.equal
     source = ForecastSource(
-        splits.held,
-        context=splits.context,
-        horizon=splits.horizon,
-        batch=train.batch,
-        seed=train.seed,
-        equal=equal,
+        splits.held, context=splits.context, horizon=splits.horizon, batch=train.batch, seed=train.seed, equal=equal
     )
     info = _time_info(settings, file, splits)
 
@@ -109,12 +104,7 @@ def _forecast(settings: Settings, file: SeriesFile) -> Job:
         test = Split(name="test", count=count, unit="forecasts", batches=batches)
     return Job(
         kind=_kind(settings),
-        model=replace(
-            settings.model,
-            channels=len(file.channels),
-            horizon=splits.horizon,
-            lags=splits.lags,
-        ),
+        model=replace(settings.model, channels=len(file.channels), horizon=splits.horizon, lags=splits.lags),
         task=Forecast(settings.model.quantiles, equal=equal),
         source=source,
         info=info,
@@ -131,9 +121,7 @@ def _forecast(settings: Settings, file: SeriesFile) -> Job:
 def _fill(settings: Settings, file: SeriesFile) -> Job:
     data, train = settings.data, settings.train
     splits = split_by_time(file, data)
-    source = GapSource(
-        splits.held, context=splits.context, batch=train.batch, seed=train.seed, equal=file.equal
-    )
+    source = GapSource(splits.held, context=splits.context, batch=train.batch, seed=train.seed, equal=file.equal)
     task = FillIn(settings.model.quantiles, share=data.hidden, longest=splits.horizon)
     info = _time_info(settings, file, splits)
 
@@ -147,11 +135,7 @@ def _fill(settings: Settings, file: SeriesFile) -> Job:
     return Job(
         kind=_kind(settings),
         model=replace(
-            settings.model,
-            channels=len(file.channels),
-            horizon=splits.horizon,
-            lags=splits.lags,
-            season=splits.season,
+            settings.model, channels=len(file.channels), horizon=splits.horizon, lags=splits.lags, season=splits.season
         ),
         task=task,
         source=source,

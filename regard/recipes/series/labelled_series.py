@@ -126,9 +126,7 @@ class LabelledProcessor(Processor[LabelledSeriesConfig, LabelledFitted]):
         if self.fitted.every == 1:
             return ()
         most, every = self.config.context or LONGEST, self.fitted.every
-        return (
-            f"each {every} steps are averaged to one, because the longest series has more than {most} steps",
-        )
+        return (f"each {every} steps are averaged to one, because the longest series has more than {most} steps",)
 
     def counts(self, examples: Examples) -> Mapping[str, int]:
         return {"steps": sum(len(each) for each in examples.about["file"].series)}

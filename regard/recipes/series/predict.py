@@ -42,9 +42,7 @@ def predict(run: Run, inputs: Sequence[str], options: PredictOptions) -> Iterato
     model, info = load_model(run), read_info(run)
     assert isinstance(model, SeriesModel)
     if options.horizon is not None and info.task != "forecast":
-        raise RegardError(
-            f"--horizon is for forecasts, and {run.path} was trained to {info.task}; leave it out"
-        )
+        raise RegardError(f"--horizon is for forecasts, and {run.path} was trained to {info.task}; leave it out")
 
     def predict_file(path: str) -> list[Prediction]:
         file = read_file(run, path)
@@ -111,9 +109,7 @@ def _forecast(model: SeriesModel, file: SeriesFile, info: SeriesInfo, horizon: i
 def _careful(model: SeriesModel, file: SeriesFile, horizon: int, context: int) -> list[Array | str]:
     """A forecast for each series; a series that has none has the reason."""
     empty = [bool(np.isnan(each.values).all()) for each in file.series]
-    good = iter(
-        forecast(model, [s for s, gone in zip(file.series, empty, strict=True) if not gone], horizon, context)
-    )
+    good = iter(forecast(model, [s for s, gone in zip(file.series, empty, strict=True) if not gone], horizon, context))
     return ["it has no known value, so nothing can be forecast" if gone else next(good) for gone in empty]
 
 
@@ -122,7 +118,5 @@ def _fill(model: SeriesModel, file: SeriesFile, series: Series, info: SeriesInfo
     if not cells:
         return Prediction(input=_whole(file, series), notes=(f"'{series.name}' has no missing values",))
     values = fill_gaps(model, series, info.context)
-    parts = tuple(
-        _numbers(file, series, k, series.times[i], values[i, :, k], model.config.quantiles) for i, k in cells
-    )
+    parts = tuple(_numbers(file, series, k, series.times[i], values[i, :, k], model.config.quantiles) for i, k in cells)
     return Prediction(input=_whole(file, series), source=file.path, each=parts)

@@ -56,9 +56,7 @@ def series_of_arrays(arrays: dict[str, Array], path: str, task: str) -> SeriesFi
     parts = []
     for number in range(s):
         label = None if labels is None else str(labels.reshape(-1)[number])
-        parts.append(
-            _make(path, f"series {number + 1}", clock.to_steps(times[number]), values[number], label, s)
-        )
+        parts.append(_make(path, f"series {number + 1}", clock.to_steps(times[number]), values[number], label, s))
     names = ("value",) if c == 1 else tuple(f"channel {k + 1}" for k in range(c))
     return SeriesFile(path=path, channels=names, series=tuple(parts), clock=clock)
 

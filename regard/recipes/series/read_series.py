@@ -81,9 +81,7 @@ def read_series(
     assert path is not None
     path = os.path.expanduser(path)
     if not os.path.exists(path):
-        raise RegardError(
-            f"there is no {path}; give a table ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)})"
-        )
+        raise RegardError(f"there is no {path}; give a table ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)})")
     if path.lower().endswith(ARRAYS):
         return read_array_file(path, task)
     if not is_table(path):
@@ -128,9 +126,7 @@ def table_of_series(
         label = _label(table, labels, rows, name)
         parts.append(Series(name=name, times=raw[rows], values=values[rows], label=label))
     if mixed:
-        notes.append(
-            f"rows of {os.path.basename(path)} were not in the order of '{roles.time}', and were sorted"
-        )
+        notes.append(f"rows of {os.path.basename(path)} were not in the order of '{roles.time}', and were sorted")
     if roles.time is None:
         clock, times = Clock(), [np.arange(len(each), dtype=np.float64) for each in parts]
     else:
@@ -235,9 +231,7 @@ def _label(table: Table, labels: Sequence[str | None], rows: Array, name: str) -
     words = {labels[row] for row in rows} - {None}
     if len(words) > 1:
         some = " and ".join(f"'{word}'" for word in sorted(words)[:2])
-        raise RegardError(
-            f"the series '{name}' of {table.path} has several labels, {some}; a series has one class"
-        )
+        raise RegardError(f"the series '{name}' of {table.path} has several labels, {some}; a series has one class")
     return next(iter(words), None)
 
 
@@ -252,6 +246,4 @@ def _series_in_rows(table: Table, roles: Roles) -> SeriesFile:
         length = known[-1] + 1 if len(known) else 1
         times = np.arange(length, dtype=np.float64)
         parts.append(Series(name=f"line {line}", times=times, values=numbers[:length, None], label=label))
-    return SeriesFile(
-        path=table.path, channels=("value",), series=tuple(parts), clock=Clock(), notes=table.notes
-    )
+    return SeriesFile(path=table.path, channels=("value",), series=tuple(parts), clock=Clock(), notes=table.notes)

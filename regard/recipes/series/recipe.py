@@ -78,9 +78,7 @@ class SeriesRecipe(Recipe):
         "model.season": "give --data.season",
     }
     predict_options = PredictOptions
-    classes = Supervised(
-        processor=LabelledProcessor, config=LabelledSeriesConfig, unit="series", speed="steps"
-    )
+    classes = Supervised(processor=LabelledProcessor, config=LabelledSeriesConfig, unit="series", speed="steps")
     generate_options = SampleOptions
 
     def __init__(self, options: PredictOptions | None = None) -> None:
@@ -95,9 +93,7 @@ class SeriesRecipe(Recipe):
         check_choice("task of series", task, TASKS)
         said, name = split_kind(kind)
         if said not in (None, task):
-            raise RegardError(
-                f"--model {kind} is for --task {said}, got --task {task}; leave one of them out"
-            )
+            raise RegardError(f"--model {kind} is for --task {said}, got --task {task}; leave one of them out")
         short = next(word for word, known in KINDS.items() if known == name)
         return f"{task}-{short}"
 
@@ -106,9 +102,7 @@ class SeriesRecipe(Recipe):
     ) -> SeriesFileConfig:
         return data_section(data, kind, early)
 
-    def choose_defaults(
-        self, data: SeriesFileConfig, examples: Examples | None, kind: str | None
-    ) -> Settings:
+    def choose_defaults(self, data: SeriesFileConfig, examples: Examples | None, kind: str | None) -> Settings:
         return choose_defaults(data, kind)
 
     def problem_of(self, data: SeriesFileConfig) -> Supervised | None:
@@ -146,17 +140,13 @@ class SeriesRecipe(Recipe):
         if self.problem_of_run(run) is None:
             return predict(run, inputs, self.options)
         if self.options.horizon is not None:
-            raise RegardError(
-                f"--horizon is for forecasts, and {run.path} was trained to classify; leave it out"
-            )
+            raise RegardError(f"--horizon is for forecasts, and {run.path} was trained to classify; leave it out")
         return super().predict(run, inputs)
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         info = read_info(run)
         if self.options.horizon is not None:
-            raise RegardError(
-                "--horizon is for regard predict; an evaluation has the horizon of the training"
-            )
+            raise RegardError("--horizon is for regard predict; an evaluation has the horizon of the training")
         if data is None or info.task == "classify":
             if data is None and info.task != "classify":
                 return self._evaluate_own(run, context)
@@ -167,12 +157,8 @@ class SeriesRecipe(Recipe):
         held = _all_of(file, info)
         if info.task == "fill":
             source = GapSource(held, context=info.context, batch=32, seed=0, equal=file.equal)
-            return evaluate_gaps(
-                model, self._fill_task(run, model, info), source.windows("test"), info.season, data
-            )
-        moments = ForecastSource(
-            held, context=info.context, horizon=info.horizon, batch=32, seed=0, equal=file.equal
-        )
+            return evaluate_gaps(model, self._fill_task(run, model, info), source.windows("test"), info.season, data)
+        moments = ForecastSource(held, context=info.context, horizon=info.horizon, batch=32, seed=0, equal=file.equal)
         return evaluate_forecasts(model, moments, "test", info.season, data)
 
     def _evaluate_own(self, run: Run, context: DataContext) -> Evaluation:
@@ -186,16 +172,12 @@ class SeriesRecipe(Recipe):
         share = run.section(SeriesDataConfig, "data").hidden
         return FillIn(model.config.quantiles, share=share, longest=info.horizon)
 
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         if self.problem_of_run(run) is not None:
             return super().other_split(run, data, context)
         info, file = read_info(run), read_file(run, data)
         held = _all_of(file, info)
-        source = ForecastSource(
-            held, context=info.context, horizon=info.horizon, batch=32, seed=0, equal=file.equal
-        )
+        source = ForecastSource(held, context=info.context, horizon=info.horizon, batch=32, seed=0, equal=file.equal)
         model = self.load(run)
         assert isinstance(model, SeriesModel)
         split = Split(name=data, count=None, unit="forecasts", batches=lambda: source.forecasts("test", 1024))
@@ -219,9 +201,7 @@ def _all_of(file: SeriesFile, info: SeriesInfo) -> list[Held]:
         if info.task == "forecast" and len(each) - first < info.horizon:
             continue
         first = 0 if info.task == "fill" else first
-        found.append(
-            Held(series=each, train=max(1, first), validation=max(0 if info.task == "fill" else 1, first))
-        )
+        found.append(Held(series=each, train=max(1, first), validation=max(0 if info.task == "fill" else 1, first)))
     if not found:
         raise RegardError(
             f"{file.path}: the longest series has {file.longest:,} steps; a forecast of {info.horizon} steps needs at "

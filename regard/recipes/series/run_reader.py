@@ -90,12 +90,8 @@ class SeriesReader(Reader):
     def _drawn(self) -> SeriesFile:
         """A series that nobody measured, where there is no other."""
         x = self.model.sample_inputs(tokens=self.info.context + self.info.horizon, rows=1)["x"][0]
-        series = Series(
-            name="drawn at random", times=np.arange(len(x), dtype=np.float64), values=x.double().numpy()
-        )
-        return SeriesFile(
-            path="drawn at random", channels=self.info.channels, series=(series,), clock=self.info.clock
-        )
+        series = Series(name="drawn at random", times=np.arange(len(x), dtype=np.float64), values=x.double().numpy())
+        return SeriesFile(path="drawn at random", channels=self.info.channels, series=(series,), clock=self.info.clock)
 
     def _make(self, file: SeriesFile, held: tuple[int, ...], notes: tuple[str, ...]) -> SeriesInput:
         known = [k for k, each in enumerate(file.series) if not np.isnan(each.values).all()]
@@ -125,9 +121,7 @@ def read_changes(asked: Sequence[int], given: SeriesInput) -> dict[tuple[int, in
     a deviation from the mean of the window."""
     n, c = given.window.values.shape
     if len(asked) % 3:
-        raise RegardError(
-            f"values must be groups of 3 whole numbers, a step, a channel and a value, got {len(asked)}"
-        )
+        raise RegardError(f"values must be groups of 3 whole numbers, a step, a channel and a value, got {len(asked)}")
     found: dict[tuple[int, int], float] = {}
     for k in range(0, len(asked), 3):
         step, channel, value = asked[k : k + 3]

@@ -37,17 +37,13 @@ def sample_lines(run: Run, model: SeriesModel, options: SampleOptions) -> Iterat
     """A header, then a line for each future, step and channel."""
     info = read_info(run)
     if info.task != "forecast":
-        raise RegardError(
-            f"{run.path} was trained to {info.task}; futures are sampled by a forecast, --task forecast"
-        )
+        raise RegardError(f"{run.path} was trained to {info.task}; futures are sampled by a forecast, --task forecast")
     file = read_file(run, options.data or info.path)
     names = [each.name for each in file.series]
     if options.series is not None and options.series not in names:
         raise RegardError(f"there is no series '{options.series}'; there are {', '.join(names[:5])}")
     past = file.series[names.index(options.series) if options.series is not None else 0]
-    futures = sample_futures(
-        model, past, options.count, options.horizon or info.horizon, info.context, options.seed
-    )
+    futures = sample_futures(model, past, options.count, options.horizon or info.horizon, info.context, options.seed)
     yield "future,time," + ",".join(file.channels) + "\n"
     for number, future in enumerate(futures, start=1):
         for h, values in enumerate(future):
@@ -56,9 +52,7 @@ def sample_lines(run: Run, model: SeriesModel, options: SampleOptions) -> Iterat
 
 
 @torch.no_grad()
-def sample_futures(
-    model: SeriesModel, past: Series, count: int, horizon: int, context: int, seed: int
-) -> Array:
+def sample_futures(model: SeriesModel, past: Series, count: int, horizon: int, context: int, seed: int) -> Array:
     """Futures of one series.   -> count horizon c"""
     random = generator(seed, 47)
     past = past.part(max(0, len(past) - context), len(past))

@@ -71,9 +71,7 @@ def split_by_time(file: SeriesFile, config: SeriesDataConfig) -> TimeSplits:
     notes = []
     if len(held) < len(file.series):
         gone = len(file.series) - len(held)
-        notes.append(
-            f"{gone:,} of {len(file.series):,} series are too short for a horizon of {horizon} and left out"
-        )
+        notes.append(f"{gone:,} of {len(file.series):,} series are too short for a horizon of {horizon} and left out")
     train = max(each.train for each in held)
     lags = config.lags or min(max(2 * season, 24), max(2, train // 4), 512)
     context = config.context or min(max(2 * lags, 2 * horizon, 64), LONGEST + lags)

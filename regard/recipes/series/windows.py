@@ -39,9 +39,7 @@ class Track:
 class ForecastSource(Source):
     """Windows of the training parts, drawn by (seed, step), with forecasts asked for after some of their steps."""
 
-    def __init__(
-        self, held: Sequence[Held], *, context: int, horizon: int, batch: int, seed: int, equal: bool
-    ) -> None:
+    def __init__(self, held: Sequence[Held], *, context: int, horizon: int, batch: int, seed: int, equal: bool) -> None:
         self.tracks = [Track.of(each) for each in held]
         self.context, self.horizon, self.rows, self.seed, self.equal = context, horizon, batch, seed, equal
         # how many windows start in each series

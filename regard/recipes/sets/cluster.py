@@ -120,9 +120,7 @@ class ClusterProcessor(SetsProcessor):
                 "an additive model sums the evidence of all elements for one prediction, but here clusters are asked; "
                 "choose another --model"
             )
-        if isinstance(
-            model, SetTransformerConfig
-        ):  # a seed for each cluster; they must agree which takes which
+        if isinstance(model, SetTransformerConfig):  # a seed for each cluster; they must agree which takes which
             found |= {"outputs": 1 + 2 * features, "seeds": CLUSTERS, "after": max(1, model.after)}
             return replace(model, each=False, **found)
         if isinstance(model, DeepSetsConfig):

@@ -54,9 +54,7 @@ class SetReader(Reader):
                 rows, columns = _rows_in(path), _header_of(path)
                 x = self.of_rows(rows, path.name)
         if not x.shape[1]:
-            raise RegardError(
-                "the set is empty, so there is nothing to show; give a set with at least one element"
-            )
+            raise RegardError("the set is empty, so there is nothing to show; give a set with at least one element")
         n, d = x.shape[1:]
         mask = self.stream.mask if self.stream.mask in self.inputs else None
         beside = {}

@@ -104,18 +104,11 @@ MADE: dict[str, MadeTask] = {
     "max": MadeTask("the largest of up to ten numbers", _draw_max, MOST, numbers=("max",)),
     "sum": MadeTask("the sum of up to ten digits", _draw_sum, MOST, numbers=("sum",)),
     "statistics": MadeTask(
-        "mean, variance and entropy of digits",
-        _draw_statistics,
-        SAMPLE[1],
-        numbers=("mean", "variance", "entropy"),
+        "mean, variance and entropy of digits", _draw_statistics, SAMPLE[1], numbers=("mean", "variance", "entropy")
     ),
     "clusters": MadeTask("four Gaussians, from their points", _draw_clusters, CLUSTER_POINTS[1], ("x", "y")),
     "solids": MadeTask(
-        "twelve shapes, from points on their surface",
-        _draw_solid_clouds,
-        SOLID_POINTS,
-        ("x", "y", "z"),
-        tuple(SOLIDS),
+        "twelve shapes, from points on their surface", _draw_solid_clouds, SOLID_POINTS, ("x", "y", "z"), tuple(SOLIDS)
     ),
 }
 

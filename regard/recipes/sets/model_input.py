@@ -8,22 +8,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from regard.look.model_input import (
-    Action,
-    ModelInput,
-    Moved,
-    Removal,
-    fit_columns,
-    kept_places,
-    some_orders,
-)
+from regard.look.model_input import Action, ModelInput, Moved, Removal, fit_columns, kept_places, some_orders
 from regard.look.recording.entry import Entry
 from regard.recipes.sets.views.attention_roles import names_of_few
 
 TAKEN_OUT = "The points are taken out, and the set is that much smaller."
-REORDERED = (
-    "the elements come in another order; predictions for sets stay the same, those for elements move along"
-)
+REORDERED = "the elements come in another order; predictions for sets stay the same, those for elements move along"
 
 
 @dataclass(frozen=True, kw_only=True)

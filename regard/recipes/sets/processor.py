@@ -130,8 +130,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         width = examples.inputs(0)["x"].shape[1]
         if self.config.turn not in (None, "none") and width != 3:
             raise RegardError(
-                f"turn needs points with 3 numbers (x, y, z), but those of {examples.what} have {width}; leave turn "
-                "out"
+                f"turn needs points with 3 numbers (x, y, z), but those of {examples.what} have {width}; leave turn out"
             )
 
     def is_readable(self) -> bool:
@@ -155,9 +154,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         fill = self._fill(x, names, examples.what) if form == "table" else None
         x = x if fill is None else np.where(np.isnan(x), fill, x)
         centre, scale = x.mean(0), find_scale(x)
-        if (
-            ball
-        ):  # places are in the ball already, what is beyond them is standardised like columns of a table
+        if ball:  # places are in the ball already, what is beyond them is standardised like columns of a table
             centre[:3], scale[:3] = 0.0, 1.0
         elif form == "made" and not task.numbers:
             centre, scale = np.zeros(len(names)), np.ones(len(names))
@@ -196,20 +193,14 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         found = list(self._note_on_filled(examples))
         sizes = examples.about["sizes"]
         if len(empty := np.flatnonzero(sizes == 0)):
-            which = (
-                f"{len(empty):,} of {len(sizes):,} sets are empty, such as {examples.names(int(empty[0]))}"
-            )
+            which = f"{len(empty):,} of {len(sizes):,} sets are empty, such as {examples.names(int(empty[0]))}"
             found.append(f"{which}; the model gives all empty sets the same prediction")
         x = np.concatenate([self.encode(examples[int(i)])["x"] for i in train])
         columns = zip(self.fitted.features, x.T, strict=True)
         still = [name for name, column in columns if (column == column[:1]).all()]
         if still:
-            each, it = (
-                ("each have the same value", "them") if len(still) > 1 else ("has the same value", "it")
-            )
-            found.append(
-                f"{', '.join(still)} {each} in the whole train split, so the model cannot learn from {it}"
-            )
+            each, it = ("each have the same value", "them") if len(still) > 1 else ("has the same value", "it")
+            found.append(f"{', '.join(still)} {each} in the whole train split, so the model cannot learn from {it}")
         return tuple(found)
 
     def _note_on_filled(self, examples: Examples) -> tuple[str, ...]:
@@ -264,17 +255,13 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
             )
         if fitted.ball and not example.inputs.get("in_ball"):
             x = np.concatenate((fit_in_ball(x[:, :3]), x[:, 3:]), 1)
-        found: dict[str, Any] = {
-            "x": ((x - np.array(fitted.centre)) / np.array(fitted.scale)).astype(np.float32)
-        }
+        found: dict[str, Any] = {"x": ((x - np.array(fitted.centre)) / np.array(fitted.scale)).astype(np.float32)}
         return found | {"notes": example.inputs["notes"]} if example.inputs.get("notes") else found
 
     def length_of(self, encoded: Encoded) -> int:
         return min(len(encoded["x"]), self.fitted.size)
 
-    def sample(
-        self, encoded: Encoded, random: np.random.Generator | None, parts: Array | None = None
-    ) -> Encoded:
+    def sample(self, encoded: Encoded, random: np.random.Generator | None, parts: Array | None = None) -> Encoded:
         """Some elements of a large set. A set of a table is judged and used whole, if nobody asked for less."""
         x = encoded["x"]
         whole = self.fitted.form == "table" and (self.config.points is None or self.target.each is not None)
@@ -336,9 +323,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         elements = tuple(tuple(float(f"{each:.{DIGITS}g}") for each in row) for row in rows)
         name = f"set {int(example.name):,}" if self.fitted.form == "made" else without_folders(example.name)
         element = "point" if self.fitted.ball else "element"
-        return ShownExample(
-            name=name, text=f"{len(rows):,} {element}{'s' * (len(rows) != 1)}", elements=elements
-        )
+        return ShownExample(name=name, text=f"{len(rows):,} {element}{'s' * (len(rows) != 1)}", elements=elements)
 
     def from_kept(self, kept: Mapping[str, Any]) -> Example | None:
         rows = np.array(kept["elements"], dtype=np.float64)
@@ -357,9 +342,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         if "kept" in encoded:
             rows = rows[encoded["kept"]]
         if not n:
-            raise RegardError(
-                "the set is empty, so there is nothing to show; give a set with at least one element"
-            )
+            raise RegardError("the set is empty, so there is nothing to show; give a set with at least one element")
         roles: Any = model.roles
         tokens = roles.stream.tokens
         return SetInput(
@@ -393,8 +376,5 @@ def _in_memory(points: Array) -> Examples:
     if points.ndim != 2:
         raise RegardError(f"a set must be an array of one row for each element, got shape {points.shape}")
     return Examples(
-        what="the array",
-        count=1,
-        inputs=lambda i: {"x": points.astype(np.float64)},
-        names=lambda i: "the array",
+        what="the array", count=1, inputs=lambda i: {"x": points.astype(np.float64)}, names=lambda i: "the array"
     )

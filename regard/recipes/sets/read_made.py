@@ -29,9 +29,7 @@ def read_made(config: SetsConfig) -> Examples:
             f"the task {config.task} is synthetic and its sets are drawn anew, so there is nothing to cut into "
             f"{config.folds} folds; use --train.seeds {config.folds} instead"
         )
-    return replace(
-        _as_examples(config, [], None), target=_target_of(config), draw=lambda seed: _draw(config, seed)
-    )
+    return replace(_as_examples(config, [], None), target=_target_of(config), draw=lambda seed: _draw(config, seed))
 
 
 def draw_sets(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
@@ -47,9 +45,7 @@ def usual_sets(config: SetsConfig) -> Drawn:
 def draw_one(config: SetsConfig, name: str, seed: int) -> Examples:
     """The set of this number, to look at."""
     if not (name.isdecimal() and len(name) < 10 and 0 < int(name) < MOST_NAMES):
-        raise RegardError(
-            f"there is no file {name!r}; sets of the synthetic task {config.task} are called 1, 2, 3 …"
-        )
+        raise RegardError(f"there is no file {name!r}; sets of the synthetic task {config.task} are called 1, 2, 3 …")
     found = _as_examples(config, [draw_sets(config, 1, generator(seed, 9, int(name)))], None)
     return replace(found, names=lambda i: name)
 
@@ -67,9 +63,7 @@ def _draw(config: SetsConfig, seed: int) -> Examples:
     found = replace(_as_examples(config, [*validation, *train, *test], splits), target=_target_of(config))
     if config.sets is not None:
         return found
-    return replace(
-        found, more=lambda count, random: _as_examples(config, [draw_sets(config, count, random)], None)
-    )
+    return replace(found, more=lambda count, random: _as_examples(config, [draw_sets(config, count, random)], None))
 
 
 def _as_examples(config: SetsConfig, parts: Sequence[Drawn], splits: Array | None) -> Examples:

@@ -191,9 +191,7 @@ def _gather(ids: Sequence[str | None], kept: Array, path: str) -> _Rows:
     return _Rows(order, np.concatenate(([0], np.cumsum(np.bincount(which)))), list(number))
 
 
-def _agreed(
-    table: Table, words: Sequence[str | None], row: int, config: SetsConfig, want: Want
-) -> str | None:
+def _agreed(table: Table, words: Sequence[str | None], row: int, config: SetsConfig, want: Want) -> str | None:
     """The one target of the rows of a set. None: they have none, or several, which is an error but to predict."""
     found = {word for word in words if word is not None}
     if len(found) == 1:
@@ -216,9 +214,7 @@ def _errors_of_sets(rows: _Rows, wrong: dict[int, str]) -> dict[int, str]:
     return found
 
 
-def _columns(
-    table: Table, config: SetsConfig, asked: Array, cells: Sequence[str | None] | None, *, each: bool
-) -> Any:
+def _columns(table: Table, config: SetsConfig, asked: Array, cells: Sequence[str | None] | None, *, each: bool) -> Any:
     """The columns to write answers beside: all of each element; of a set its id, and its target if that is known."""
     taken = table.take(asked).data
     if each:

@@ -22,12 +22,7 @@ from regard.recipes.settings import Settings
 from regard.recipes.supervised import Supervised
 from regard.runs.run import Run
 
-SHARED: dict[str, Any] = {
-    "config": SetsConfig,
-    "unit": "sets",
-    "views": (PointsView(),),
-    "controls": (FILE,),
-}
+SHARED: dict[str, Any] = {"config": SetsConfig, "unit": "sets", "views": (PointsView(),), "controls": (FILE,)}
 
 
 class SetsRecipe(Recipe):
@@ -66,9 +61,7 @@ class SetsRecipe(Recipe):
     supervised = Supervised(processor=SetsProcessor, **SHARED)
     clusters = Cluster(processor=ClusterProcessor, **SHARED)
 
-    def data_section(
-        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> SetsConfig:
+    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> SetsConfig:
         return data_section(data)
 
     def choose_defaults(self, data: SetsConfig, examples: Examples | None, kind: str | None) -> Settings:

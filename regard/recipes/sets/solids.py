@@ -58,11 +58,7 @@ def mesh(name: str) -> tuple[Array, Array]:
     line, steps, squeeze = SOLIDS[name]
     out, up = np.array(line).T
     angles = 2 * np.pi * (0.5 + np.arange(steps)) / steps  # (so that the sides of a box are along the axes)
-    rings = (
-        out * np.cos(angles)[:, None],
-        out * np.sin(angles)[:, None],
-        np.broadcast_to(up, (steps, len(up))),
-    )
+    rings = (out * np.cos(angles)[:, None], out * np.sin(angles)[:, None], np.broadcast_to(up, (steps, len(up))))
     vertices = np.stack(rings, -1) * squeeze  # steps l 3
     here = np.arange(vertices[..., 0].size).reshape(vertices.shape[:2])
     there = np.roll(here, -1, axis=0)  # the next ring; the last is followed by the first

@@ -32,11 +32,7 @@ def prepare_chat_job(settings: Settings, context: DataContext) -> Job:
     check_documents(settings.model)
     template = choose_template(data, context.old)
     corpus = prepare_chats(
-        data,
-        template,
-        seed=data.seed_of(train.seed),
-        note=context.note,
-        tokenizer=tokenizer_of(context.old, data),
+        data, template, seed=data.seed_of(train.seed), note=context.note, tokenizer=tokenizer_of(context.old, data)
     )
     source = ChatSource(corpus, train.batch, train.seed)
     test = None

@@ -60,8 +60,7 @@ def _read_messages(row: Mapping[str, Any]) -> list[dict[str, str]]:
         check_messages(messages)
     else:
         messages = [
-            {"role": role, "content": _read_cell(row, name)}
-            for name, role in ((PROMPT, "user"), (ANSWER, "assistant"))
+            {"role": role, "content": _read_cell(row, name)} for name, role in ((PROMPT, "user"), (ANSWER, "assistant"))
         ]
     found = [{"role": each["role"], "content": each["content"]} for each in messages]
     answers = [number for number, each in enumerate(found) if each["role"] == "assistant"]

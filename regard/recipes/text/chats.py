@@ -291,9 +291,7 @@ def _split(chat: Chat, template: ChatTemplate, path: str) -> list[Part]:
         raise RegardError(f"line {chat.line} of {path}: {error}") from error
 
 
-def _make_tokenizer(
-    config: ChatConfig, parts: list[list[Part]], splits: Array, seed: int, note: Note
-) -> Tokenizer:
+def _make_tokenizer(config: ChatConfig, parts: list[list[Part]], splits: Array, seed: int, note: Note) -> Tokenizer:
     """The tokenizer of the config, learned from the train split (characters: from all, so that none is unknown)."""
     if config.tokenizer is not None:
         return load_given_tokenizer(config.tokenizer)

@@ -275,9 +275,7 @@ class TextSource(Source):
     the last one before. Test windows follow from `end` on.
     """
 
-    def __init__(
-        self, ids: Array, split: int, batch: int, context: int, seed: int, end: int | None = None
-    ) -> None:
+    def __init__(self, ids: Array, split: int, batch: int, context: int, seed: int, end: int | None = None) -> None:
         for name, value in (("batch", batch), ("context", context)):
             if value < 1:
                 raise RegardError(f"{name} must be at least 1, got {value}")
@@ -330,9 +328,7 @@ class TextSource(Source):
 # ── the tokenizer of a text
 
 
-def _tokenizer(
-    config: TextConfig, found: list[TextFile], text: str, cache: Path, seed: int, note: Note
-) -> Tokenizer:
+def _tokenizer(config: TextConfig, found: list[TextFile], text: str, cache: Path, seed: int, note: Note) -> Tokenizer:
     if config.tokenizer is not None:
         return load_given_tokenizer(config.tokenizer)
     total = sum(file.size for file in found)
@@ -367,9 +363,7 @@ def _tokenizer(
 
 
 def _no_text(config: TextConfig) -> ValueError:
-    return RegardError(
-        f"{config.path} holds no text (at most a byte order mark); give a file with text in it"
-    )
+    return RegardError(f"{config.path} holds no text (at most a byte order mark); give a file with text in it")
 
 
 def _now_and_then(note: Note | None, seconds: float = 0.05) -> Note:

@@ -35,15 +35,11 @@ STEPS_OF_LABELLED = {20_000: 300, 400_000: 600}
 MINUTES_OF_LABELLED = 1.0
 
 DecoderSettings = settings_class(
-    "DecoderSettings",
-    "A causal LM: predicts each token from those before it.",
-    data=TextConfig,
-    model=DecoderConfig,
+    "DecoderSettings", "A causal LM: predicts each token from those before it.", data=TextConfig, model=DecoderConfig
 )
 EncoderSettings = settings_class(
     "EncoderSettings",
-    "A masked LM: predicts masked tokens from all others. A good start (--from) for classifiers with few "
-    "labels.",
+    "A masked LM: predicts masked tokens from all others. A good start (--from) for classifiers with few labels.",
     data=TextConfig,
     model=EncoderConfig,
 )
@@ -85,9 +81,7 @@ PLAIN = {
     for kind, cls in KINDS.items()
 }
 LABELLED = {
-    kind: settings_class(
-        f"{kind.upper()}ClassifierSettings", "A classifier of texts.", data=LabelledConfig, model=cls
-    )
+    kind: settings_class(f"{kind.upper()}ClassifierSettings", "A classifier of texts.", data=LabelledConfig, model=cls)
     for kind, cls in KINDS.items()
 }
 # a classifier reads both ways: a recurrent one in two directions, a convolution around each token
@@ -113,9 +107,7 @@ def defaults(data: Any = None, kind: str | None = None, columns: bool = False) -
             return _labelled(path, kind)
         size = sum(file.size for file in find(path))
         few, steps = size <= FEW_LABELLED, _steps_for(size)
-        model = EncoderConfig(
-            dim=128, depth=1 if few else 3, heads=4, dropout=0.2, bag=True, zero_start=True, **SIZES
-        )
+        model = EncoderConfig(dim=128, depth=1 if few else 3, heads=4, dropout=0.2, bag=True, zero_start=True, **SIZES)
         return ClassifierSettings(
             data=LabelledConfig(path=path, smoothing=0.1),
             model=model,
@@ -143,13 +135,9 @@ def defaults(data: Any = None, kind: str | None = None, columns: bool = False) -
     if kind in KINDS:
         return _plain(kind, texts, small, train)
     if kind == "encoder":
-        return EncoderSettings(
-            data=texts, model=EncoderConfig(zero_start=True, **shape, **SIZES), train=train
-        )
+        return EncoderSettings(data=texts, model=EncoderConfig(zero_start=True, **shape, **SIZES), train=train)
     if kind == "permutation":
-        return PermutationSettings(
-            data=texts, model=PermutationConfig(zero_start=True, **shape, **SIZES), train=train
-        )
+        return PermutationSettings(data=texts, model=PermutationConfig(zero_start=True, **shape, **SIZES), train=train)
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **shape, **SIZES)
     return DecoderSettings(data=texts, model=decoder, train=train)
 

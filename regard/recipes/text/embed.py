@@ -32,9 +32,7 @@ def embed(
     if not run.tokenizer_file.exists():
         raise RegardError(f"{run.path} has no tokenizer, so it cannot read texts")
     if not hasattr(model, "stack"):
-        raise RegardError(
-            f"{run.path} is a {run.config.kind}, which has no vectors of texts; use a transformer"
-        )
+        raise RegardError(f"{run.path} is a {run.config.kind}, which has no vectors of texts; use a transformer")
     tokenizer = tokenizers.load(run.verify("tokenizer.json"))
     own = str((run.config.data or {}).get("text", "text"))
     texts = [text for given in inputs for text in _texts_of(given, column or own, tables, note)]

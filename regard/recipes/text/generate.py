@@ -47,22 +47,15 @@ class GenerateOptions(Sampling):
         if self.out is not None and not self.out.lower().endswith(".jsonl"):
             raise RegardError(f"--out writes lines of JSON to a file that ends in .jsonl, got {self.out}")
         if self.prompts is not None and self.beams > 1:
-            raise RegardError(
-                "--prompts samples many texts at once and takes no --beams; leave one of them out"
-            )
+            raise RegardError("--prompts samples many texts at once and takes no --beams; leave one of them out")
         if self.stats and self.beams > 1:
-            raise RegardError(
-                f"--stats measures sampling, and beams={self.beams} is a beam search; leave one out"
-            )
+            raise RegardError(f"--stats measures sampling, and beams={self.beams} is a beam search; leave one out")
         if self.stats and self.prompts is not None:
             raise RegardError("--stats measures one text, and --prompts has many; leave one of them out")
 
 
 def write(
-    model: Any,
-    options: GenerateOptions,
-    note: Callable[[str], None],
-    template: ChatTemplate | None = None,
+    model: Any, options: GenerateOptions, note: Callable[[str], None], template: ChatTemplate | None = None
 ) -> Iterator[str]:
     """The prompt and its continuation, piece by piece; several samples one after another, each with its
     number. template: of a chat, whose answer alone is written"""

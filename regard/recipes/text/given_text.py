@@ -40,7 +40,5 @@ def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:
             raise RegardError(f"{given} is empty; give a file with text in it")
         return text, "file"
     if LIKE_A_PATH.search(given):
-        raise FileNotFoundError(
-            f"there is no file {given}; if this is a text, write it into a file and give that file"
-        )
+        raise FileNotFoundError(f"there is no file {given}; if this is a text, write it into a file and give that file")
     return given, "text"

@@ -22,13 +22,7 @@ from regard.nn.ngram_logistic import ALONE
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import Corpus, TextConfig, encode_corpus, prepare
-from regard.recipes.text.defaults import (
-    has_bag,
-    is_classifier,
-    is_language_model,
-    is_permutation,
-    kind_of,
-)
+from regard.recipes.text.defaults import has_bag, is_classifier, is_language_model, is_permutation, kind_of
 from regard.recipes.text.fill_bag import fill_bag, usual_lengths
 from regard.recipes.text.labelled import (
     LabelledConfig,
@@ -88,9 +82,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     }
     if isinstance(settings.model, EncoderConfig):  # one more id than the tokenizer has: the mask
         encoder = fit_sizes(settings.model, size + 1, length, context.old)
-        return Job(
-            kind="encoder", model=encoder, task=_masked_task(encoder.vocab, corpus.tokenizer, train), **known
-        )
+        return Job(kind="encoder", model=encoder, task=_masked_task(encoder.vocab, corpus.tokenizer, train), **known)
     sample = _writer(corpus, train.seed)
     if isinstance(settings.model, PermutationConfig):
         permutation = replace(settings.model, vocab=size + 1, context=length)
@@ -138,9 +130,7 @@ def _classify(
             model.lengths.copy_(usual_lengths(model.bag, rows))
 
     if rows.numbers is not None and isinstance(model, EncoderConfig):
-        model = replace(
-            model, bag=False
-        )  # its gate is made for classes: numbers are learned far better without
+        model = replace(model, bag=False)  # its gate is made for classes: numbers are learned far better without
     outputs = len(rows.labels) or 1
     sizes: dict[str, Any] = {"vocab": rows.tokenizer.size, "context": data.context, "classes": outputs}
     if isinstance(model, TokenConfig):
@@ -229,13 +219,9 @@ def other_split(
         )
         return _task_of(data, info.numbers), split, info.labels or None
     config = replace(run.section(TextConfig, "data"), path=path)
-    corpus = encode_corpus(
-        config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer
-    )
+    corpus = encode_corpus(config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer)
     if len(corpus.ids) < 2:
-        raise RegardError(
-            f"{path} has {len(corpus.ids)} token, but a prediction needs at least two; give more text"
-        )
+        raise RegardError(f"{path} has {len(corpus.ids)} token, but a prediction needs at least two; give more text")
     # every token but the first is predicted
     source = make_source(corpus.ids, 1, train.batch, config.context, train.seed, memory=memory)
     split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)

@@ -80,6 +80,5 @@ def _read_numbers(rows: Sequence[Row], config: LabelledConfig, advice: str) -> A
 def _check_split(splits: Array, config: LabelledConfig, rows: str) -> None:
     if config.validation and not (splits == VALIDATION).any():
         raise RegardError(
-            f"{config.path} has {rows}, too few for a validation split; give more rows, or "
-            "use --data.validation 0"
+            f"{config.path} has {rows}, too few for a validation split; give more rows, or use --data.validation 0"
         )

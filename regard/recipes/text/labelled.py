@@ -240,9 +240,7 @@ class LabelledSource(Source):
     Batches are as long as their longest row. The rows of a step depend on (seed, step) alone, see `Epochs`.
     """
 
-    def __init__(
-        self, corpus: LabelledCorpus, batch: int, context: int, seed: int, spelled: bool = False
-    ) -> None:
+    def __init__(self, corpus: LabelledCorpus, batch: int, context: int, seed: int, spelled: bool = False) -> None:
         if context < 1:
             raise RegardError(f"context must be at least 1, got {context}")
         self._corpus, self.context, self.spelled = corpus, context, spelled
@@ -273,9 +271,7 @@ def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, 
         else:
             tokens = "characters"
     if tokens != "bpe":
-        return learn(
-            tokens, (row.text for row in rows) if tokens == "characters" else texts, config.vocabulary
-        )
+        return learn(tokens, (row.text for row in rows) if tokens == "characters" else texts, config.vocabulary)
     return learn_subwords(texts, config.vocabulary, config.sample, seed, note)
 
 

@@ -23,11 +23,7 @@ class Row(NamedTuple):
 
 
 def read_rows(
-    path: str,
-    text: str = "text",
-    label: str = "label",
-    missing: Missing = "refuse",
-    config: TableConfig = DEFAULTS,
+    path: str, text: str = "text", label: str = "label", missing: Missing = "refuse", config: TableConfig = DEFAULTS
 ) -> tuple[list[Row], tuple[str, ...]]:
     """The rows, and a note on those that were left out because a cell of them is missing."""
     (file, *others) = find(path)
@@ -47,11 +43,7 @@ def read_rows(
             bad.append(line)
             continue
         rows.append(
-            Row(
-                line,
-                check_text(cells[text], file.path, line, text),
-                label_text(cells[label], file.path, line, label),
-            )
+            Row(line, check_text(cells[text], file.path, line, text), label_text(cells[label], file.path, line, label))
         )
         if half := half_a_character("".join(rows[-1][1:])):
             raise RegardError(f"line {line} of {path}: {half}")
@@ -66,10 +58,7 @@ def read_rows(
         raise RegardError(f"{path} has no rows{without}; give at least one for each of two labels")
     if not bad:
         return rows, table.notes
-    return rows, (
-        *table.notes,
-        f"left out {len(bad):,} rows without a '{text}' or a '{label}': {_name_lines(bad)}",
-    )
+    return rows, (*table.notes, f"left out {len(bad):,} rows without a '{text}' or a '{label}': {_name_lines(bad)}")
 
 
 def _name_lines(lines: list[int]) -> str:
@@ -81,9 +70,7 @@ def _name_lines(lines: list[int]) -> str:
 def check_text(value: Any, path: str, line: int, column: str) -> str:
     """The text of a cell; raise if it is something else."""
     if not isinstance(value, str):
-        raise RegardError(
-            f"line {line} of {path} has {value!r} in '{column}', which is not text; put it in quotes"
-        )
+        raise RegardError(f"line {line} of {path} has {value!r} in '{column}', which is not text; put it in quotes")
     return value
 
 
@@ -95,6 +82,4 @@ def label_text(value: Any, path: str, line: int, column: str) -> str:
         return str(value).lower()
     if isinstance(value, str | int):
         return str(value).strip()
-    raise RegardError(
-        f"line {line} of {path} has {value!r} in '{column}'; a label is text, a number, true or false"
-    )
+    raise RegardError(f"line {line} of {path} has {value!r} in '{column}'; a label is text, a number, true or false")

@@ -19,9 +19,7 @@ class LabelledTexts:
 
     @cached_property
     def rows(self) -> list[Row]:
-        found, _ = read_rows(
-            self.config.path, self.config.text, self.config.label, self.config.missing, self.config
-        )
+        found, _ = read_rows(self.config.path, self.config.text, self.config.label, self.config.missing, self.config)
         if self.count is not None and len(found) != self.count:
             raise RegardError(f"{self.config.path} had {self.count:,} rows and now has {len(found):,}")
         return found

@@ -83,13 +83,7 @@ def _line(written: Written, prompts: list[str], options: GenerateOptions) -> str
     error = {} if written.error is None else {"error": written.error}
     return (
         json_text(
-            {
-                "prompt": prompts[written.prompt],
-                **sample,
-                "text": written.text,
-                "finish": written.finish,
-                **error,
-            }
+            {"prompt": prompts[written.prompt], **sample, "text": written.text, "finish": written.finish, **error}
         )
         + "\n"
     )
@@ -109,9 +103,7 @@ class _Progress:
         share = counts.finished / self.texts
         bar = "█" * round(20 * share)
         speed = counts.written / max(now - self.began, 1e-9)
-        sys.stderr.write(
-            f"\r\033[K{bar:░<20} {counts.finished:,} of {self.texts:,} texts · {speed:,.0f} tokens/s"
-        )
+        sys.stderr.write(f"\r\033[K{bar:░<20} {counts.finished:,} of {self.texts:,} texts · {speed:,.0f} tokens/s")
         sys.stderr.flush()
 
     def clear(self) -> None:

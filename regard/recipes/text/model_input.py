@@ -11,23 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.look.model_input import (
-    Action,
-    ModelInput,
-    Moved,
-    Parts,
-    Removal,
-    Tokens,
-    fit_columns,
-    kept_places,
-)
+from regard.look.model_input import Action, ModelInput, Moved, Parts, Removal, Tokens, fit_columns, kept_places
 from regard.recipes.text.text_vectors import TextVectors
 
 LONGEST = 64  # the longest text whose tokens can be moved
 PLACES = ("where", "position_ids")  # inputs that hold the place of each token
 TAKEN_OUT = "The tokens are taken out, and the rest closes up."
 MOVED = "tokens swap places; the outputs of a model without positions move along"
-SHIFTED = "every position grows by the same number; a model that uses only distances between tokens gives the same outputs"
+SHIFTED = (
+    "every position grows by the same number; a model that uses only distances between tokens gives the same outputs"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +44,7 @@ class TextInput(ModelInput):
         labels = self.streams[0].labels
         if not self.queries or size != 2 * len(labels):
             return None
-        return Tokens(
-            "tokens, then queries for what follows each", (*labels, *(f"{each}→?" for each in labels))
-        )
+        return Tokens("tokens, then queries for what follows each", (*labels, *(f"{each}→?" for each in labels)))
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"text": self.text, "target": self.target}
@@ -80,30 +71,22 @@ class TextInput(ModelInput):
             return
         pairs = dict.fromkeys(((0, 1), (0, n - 1), (n // 3, 2 * n // 3), (n - 2, n - 1), (1, n // 2)))
         swaps = [_swap(n, i, j) for i, j in pairs if i != j]
-        yield Action(
-            "swap two tokens", MOVED, [Moved(label, self.move(order), order) for label, order in swaps]
-        )
+        yield Action("swap two tokens", MOVED, [Moved(label, self.move(order), order) for label, order in swaps])
         steps = [k for k in dict.fromkeys((1, 2, n // 2)) if 0 < k < n]
         orders = [(f"roll by {k}", [(i - k) % n for i in range(n)]) for k in steps]
         orders.append(("backwards", list(range(n))[::-1]))
-        yield Action(
-            "another order", MOVED, [Moved(label, self.move(order), order) for label, order in orders]
-        )
+        yield Action("another order", MOVED, [Moved(label, self.move(order), order) for label, order in orders])
         name = next((each for each in PLACES if each in inspect.signature(model.forward).parameters), None)
         if name is not None:
             shifted = {k: self.inputs | {name: torch.arange(n)[None] + k} for k in (1, 2, 5, 10)}
-            moved = [
-                Moved(f"{k} places on", replace(self, inputs=inputs), None) for k, inputs in shifted.items()
-            ]
+            moved = [Moved(f"{k} places on", replace(self, inputs=inputs), None) for k, inputs in shifted.items()]
             yield Action("shift the places", SHIFTED, moved)
 
     def move(self, order: Sequence[int]) -> TextInput:
         """The tokens of the first stream in another order; places stay where they are."""
         n = self.inputs[self.ids].shape[1]
         if sorted(order) != list(range(n)):
-            raise RegardError(
-                f"an order of {n} tokens must hold each of 0 … {n - 1} once, got {list(order)[:8]}"
-            )
+            raise RegardError(f"an order of {n} tokens must hold each of 0 … {n - 1} once, got {list(order)[:8]}")
         first, *others = self.streams
         labels = tuple(first.labels[i] for i in order)
         moved = [name for name in (self.ids, self.spelling) if name is not None]

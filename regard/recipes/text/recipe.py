@@ -106,19 +106,7 @@ class TextRecipe(Recipe):
         "model.usual": "",
     }
     not_inherited = frozenset(
-        {
-            "vocab",
-            "context",
-            "classes",
-            "outputs",
-            "contrast",
-            "pool",
-            "bag",
-            "dropout",
-            "memory",
-            "predicted",
-            "lora",
-        }
+        {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout", "memory", "predicted", "lora"}
     )
     early_options = ("data.text", "data.label")  # whoever names these columns has a table with labels
     generate_options = GenerateOptions
@@ -131,9 +119,7 @@ class TextRecipe(Recipe):
     def with_options(self, options: Any) -> TextRecipe:
         return TextRecipe(options)
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
         return defaults(data, model, columns=bool(early))
 
     def choose_kind(self, kind: str | None, task: str | None, data: Any = None) -> str | None:
@@ -173,10 +159,7 @@ class TextRecipe(Recipe):
         if isinstance(info, TextInfo):
             figures = [format_count(info.files, "files"), format_count(info.characters, "characters")]
         elif isinstance(info, ChatInfo):
-            figures = [
-                format_count(info.rows, "conversations"),
-                f"{format_count(info.answers, 'tokens')} of answers",
-            ]
+            figures = [format_count(info.rows, "conversations"), f"{format_count(info.answers, 'tokens')} of answers"]
         else:
             figures = [format_count(info.rows, "rows")]
         splits = format_splits(info.train, info.validation, info.test)
@@ -229,12 +212,7 @@ class TextRecipe(Recipe):
         return replace(settings, model=replace(settings.model, bag=False, pool=pool))
 
     def embed(
-        self,
-        run: Run,
-        inputs: Sequence[str],
-        column: str | None,
-        tables: TableConfig,
-        note: Callable[[str], None],
+        self, run: Run, inputs: Sequence[str], column: str | None, tables: TableConfig, note: Callable[[str], None]
     ) -> tuple[list[str], Array]:
         return embed(run, inputs, column, tables, note)
 
@@ -256,9 +234,7 @@ class TextRecipe(Recipe):
             return replace(found, unit="tokens, some of them masked")
         return _with_perplexity(found, "loss")
 
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         settings = self.options.apply(read_settings(self.settings_class(run.config), run))
         if is_chat(run.config):
             check_documents(settings.model)

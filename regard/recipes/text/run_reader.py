@@ -27,9 +27,7 @@ from regard.runs.report_examples import first_example
 from regard.runs.run import Run
 
 HELD_OUT = "This text is from the data and was held out from training; --input shows one of yours."
-OF_THE_DATA = (
-    "This text is from the data, and the model may have learned from it; --input shows one of yours."
-)
+OF_THE_DATA = "This text is from the data, and the model may have learned from it; --input shows one of yours."
 SEARCHED = 1000  # texts of a file that are searched: a page carries the vectors of all
 FIRST_OF = "The file has {} texts, one in each line; tabs that show one text show the first."
 MORE_TEXTS = "The file has {} texts; the first {} are searched."

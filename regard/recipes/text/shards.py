@@ -159,9 +159,7 @@ def _check_plan(folder: Path, plan: dict[str, Any], options: ShardOptions) -> No
     """Raise if the folder holds something else."""
     if not (folder / PLAN).exists():
         if folder.exists() and any(folder.iterdir()):
-            raise RegardError(
-                f"{folder} is not empty and holds no token shards; choose a new folder with --out"
-            )
+            raise RegardError(f"{folder} is not empty and holds no token shards; choose a new folder with --out")
         return
     before = files.read_sealed(folder / PLAN)
     changed = [name for name in plan if before.get(name) != plan[name]]
@@ -172,9 +170,7 @@ def _check_plan(folder: Path, plan: dict[str, Any], options: ShardOptions) -> No
         )
 
 
-def _write_shard(
-    folder: Path, number: int, group: list[Piece], tokenizer: Tokenizer, workers: int
-) -> dict[str, Any]:
+def _write_shard(folder: Path, number: int, group: list[Piece], tokenizer: Tokenizer, workers: int) -> dict[str, Any]:
     ids, sealed = folder / f"{number:05}.ids", folder / f"{number:05}.json"
     if sealed.exists():
         done: dict[str, Any] = files.read_sealed(sealed)

@@ -11,9 +11,7 @@ from regard.data.batch import Batch, generator
 from regard.errors import RegardError
 from regard.recipes.text.dataset import TextSource
 
-MEMORIES = (
-    8  # a stretch to be judged is at least so many memories long, so that most of it is read with a full one
-)
+MEMORIES = 8  # a stretch to be judged is at least so many memories long, so that most of it is read with a full one
 
 
 class StreamSource(TextSource):
@@ -24,20 +22,10 @@ class StreamSource(TextSource):
     and test batches hold long stretches, which follow each other without gap or overlap.
     """
 
-    whole = (
-        "each row goes on where it ended in the batch before, with a memory"  # why it is one process' work
-    )
+    whole = "each row goes on where it ended in the batch before, with a memory"  # why it is one process' work
 
     def __init__(
-        self,
-        ids: Array,
-        split: int,
-        batch: int,
-        context: int,
-        seed: int,
-        end: int | None = None,
-        *,
-        memory: int,
+        self, ids: Array, split: int, batch: int, context: int, seed: int, end: int | None = None, *, memory: int
     ) -> None:
         super().__init__(ids, split, batch, context, seed, end)
         self.memory = memory

@@ -53,9 +53,5 @@ def _place(shares: Tensor, actual: int | None, called: LabelFn) -> dict[str, Any
     found: dict[str, Any] = {"likely": likeliest(shares, called), "actual": None, "p": None, "rank": None}
     if actual is not None and actual < len(shares):
         share = shares[actual]
-        found |= {
-            "actual": called(actual),
-            "p": round_digits(share.item()),
-            "rank": int((shares > share).sum()) + 1,
-        }
+        found |= {"actual": called(actual), "p": round_digits(share.item()), "rank": int((shares > share).sum()) + 1}
     return found

@@ -14,26 +14,10 @@ from regard.config import Amount, Length, Natural, Rare, Share, Size, Vocab, con
 from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.progress import Note
-from regard.data.splits import (
-    TEST,
-    TRAIN,
-    VALIDATION,
-    Folds,
-    SplitConfig,
-    check_splits,
-    draw_splits,
-    share_of_test,
-)
+from regard.data.splits import TEST, TRAIN, VALIDATION, Folds, SplitConfig, check_splits, draw_splits, share_of_test
 from regard.errors import RegardError
 from regard.recipes.translation.made_pairs import MADE
-from regard.recipes.translation.pairs import (
-    Handling,
-    Pair,
-    Pairs,
-    leave_out,
-    without_empty,
-    without_repeats,
-)
+from regard.recipes.translation.pairs import Handling, Pair, Pairs, leave_out, without_empty, without_repeats
 from regard.recipes.translation.read_pairs import read_pairs
 from regard.recipes.translation.search import find_ratio
 from regard.recipes.translation.vocabulary import Vocabulary, learn_vocabulary
@@ -210,9 +194,7 @@ def _usual_tokens(config: PairsConfig, count: int) -> str:
 def _encode(found: Pairs, splits: Array, config: PairsConfig, vocabulary: Vocabulary) -> Corpus:
     sources = [vocabulary.encode_source(pair.source) for pair in found.pairs]
     targets = [vocabulary.encode_target(pair.target) for pair in found.pairs]
-    long = np.array(
-        [max(map(len, each)) > config.context for each in zip(sources, targets, strict=True)], dtype=bool
-    )
+    long = np.array([max(map(len, each)) > config.context for each in zip(sources, targets, strict=True)], dtype=bool)
     if long.any():
         kept = np.flatnonzero(~long).tolist()
         why = f"a side with more than {config.context:,} tokens"

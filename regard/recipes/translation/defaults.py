@@ -20,12 +20,7 @@ from regard.training.config import TrainConfig
 UNKNOWN = 1  # stands for a size that follows from the data
 
 # what a person types -> the name in the registry
-KINDS = {
-    "transformer": "encoderdecoder",
-    "lstm": "lstmseq2seq",
-    "gru": "gruseq2seq",
-    "conv": "convseq2seq",
-}
+KINDS = {"transformer": "encoderdecoder", "lstm": "lstmseq2seq", "gru": "gruseq2seq", "conv": "convseq2seq"}
 CONFIGS: dict[str, type[Seq2SeqConfig]] = {
     "encoderdecoder": EncoderDecoderConfig,
     "lstmseq2seq": LSTMSeq2SeqConfig,

@@ -46,11 +46,7 @@ class TranslationEvaluation(Evaluation):
 
     def to_json(self) -> dict[str, Any]:
         shown = {title: [each._asdict() for each in some] for title, some in self.shown.items()}
-        return super().to_json() | {
-            "beams": self.beams,
-            "signatures": dict(self.signatures),
-            "translations": shown,
-        }
+        return super().to_json() | {"beams": self.beams, "signatures": dict(self.signatures), "translations": shown}
 
     def format(self) -> str:
         """The measures, how they were computed, and some translations."""
@@ -61,9 +57,7 @@ class TranslationEvaluation(Evaluation):
         figures = [f"exactly right {say_percent(self.measures[EXACT])}"]
         named = [name for name in self.signatures if name in self.measures]
         figures += [f"{name} {say_number(self.measures[name])}" for name in named]
-        return "\n".join(
-            [f"{self.split}, {format_count(self.beams, 'beams')}: {'  '.join(figures)}", *self._lines()]
-        )
+        return "\n".join([f"{self.split}, {format_count(self.beams, 'beams')}: {'  '.join(figures)}", *self._lines()])
 
     def _lines(self) -> list[str]:
         """How the measures were computed, and translations under their headings."""

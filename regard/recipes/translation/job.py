@@ -19,13 +19,7 @@ from regard.recipes.job import DataContext, Job, ShownExample, Split
 from regard.recipes.settings import Settings
 from regard.recipes.translation.batches import PairSource
 from regard.recipes.translation.bleu_judge import check_keep, make_judge, tell_part
-from regard.recipes.translation.dataset import (
-    Corpus,
-    PairsConfig,
-    PairsInfo,
-    prepare_pairs,
-    read_other_pairs,
-)
+from regard.recipes.translation.dataset import Corpus, PairsConfig, PairsInfo, prepare_pairs, read_other_pairs
 from regard.recipes.translation.defaults import CONFIGS
 from regard.recipes.translation.evaluation import Shown, evaluate_pairs
 from regard.recipes.translation.search import SearchOptions, translate
@@ -175,10 +169,7 @@ def _sampler(corpus: Corpus) -> Callable[[nn.Module], str]:
         sources = [corpus.sources[row] for row in rows]
         found = translate([model], corpus.vocabulary, sources, SearchOptions(beams=1), corpus.info.ratio)
         pairs = [corpus.texts[row] for row in rows]
-        shown = [
-            Shown(pair.source, several[0].text, pair.target)
-            for pair, several in zip(pairs, found, strict=True)
-        ]
+        shown = [Shown(pair.source, several[0].text, pair.target) for pair, several in zip(pairs, found, strict=True)]
         return "\n".join(each.format() for each in shown)
 
     return sample

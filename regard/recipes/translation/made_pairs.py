@@ -72,9 +72,7 @@ def _fill(count: int, held: Held, draw: Callable[[int], Pair], name: str) -> Pai
             pair = draw(split)
         seen.add(pair.source)
         pairs.append(pair)
-    return Pairs(
-        name=name, pairs=pairs, splits=splits[::-1].astype(np.uint8), source="source", target="target"
-    )
+    return Pairs(name=name, pairs=pairs, splits=splits[::-1].astype(np.uint8), source="source", target="target")
 
 
 MADE: dict[str, Callable[[int, Held, int], Pairs]] = {"dates": make_date_pairs, "reverse": make_reverse_pairs}

@@ -78,9 +78,7 @@ class _Translator:
         if not is_given_file(given):
             text, _ = read_given_text(given)
             if not text.strip():
-                raise RegardError(
-                    "the text is empty, so there is nothing to translate; give a text or a file"
-                )
+                raise RegardError("the text is empty, so there is nothing to translate; give a text or a file")
             return iter([self._given(text, given)])
         if is_table(given):
             return self._read_table(run, given)

@@ -97,9 +97,7 @@ def flatten_row(cells: Mapping[str, Any]) -> dict[str, Any]:
     return dict(cells)
 
 
-def _choose_columns(
-    path: str, names: Sequence[str], source: str | None, target: str | None
-) -> tuple[str, str]:
+def _choose_columns(path: str, names: Sequence[str], source: str | None, target: str | None) -> tuple[str, str]:
     advice = "name the columns with --data.source and --data.target"
     if source is not None and target is not None:
         for name in (source, target):
@@ -113,9 +111,7 @@ def _choose_columns(
         place_of(given, names, path, advice)
         rest = [name for name in names if name != given]
         if len(rest) != 1:
-            raise RegardError(
-                f"{path} has the columns {', '.join(names)}; name the other one with --data.{other}"
-            )
+            raise RegardError(f"{path} has the columns {', '.join(names)}; name the other one with --data.{other}")
         return (given, rest[0]) if other == "target" else (rest[0], given)
     for pair in USUAL:
         if set(pair) <= set(names):
@@ -224,9 +220,7 @@ def _choose_languages(
     there = sorted({part.ending for part in parts if part.split == SPLITS["train"]})
     for name in (source, target):
         if name is not None and name not in there:
-            raise RegardError(
-                f"{folder} has no train.{name}; it has languages: {', '.join(there) or 'none'}; {GIVE}"
-            )
+            raise RegardError(f"{folder} has no train.{name}; it has languages: {', '.join(there) or 'none'}; {GIVE}")
     if source is not None and target is not None and source != target:
         return (source, target), ()
     rest = [name for name in there if name not in (source, target)]

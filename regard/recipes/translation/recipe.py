@@ -64,9 +64,7 @@ class TranslationRecipe(Recipe):
     def with_options(self, options: Any) -> TranslationRecipe:
         return TranslationRecipe(options)
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
         return defaults(data, model)
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
@@ -115,9 +113,7 @@ class TranslationRecipe(Recipe):
         rows = corpus.rows(SPLITS[split.name])
         return evaluate_pairs(model, job.task, corpus, split, rows, self.search, **how)
 
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         task, split = split_of(run, other_corpus(run, data), data)
         return task, split, None
 

@@ -33,9 +33,7 @@ class SearchOptions:
     n_best: Annotated[int, Field(ge=1, le=2**12)] = 1  # translations of each sentence, the best first
     # α of Σ log p / length^α: 0 prefers short translations, more prefers long ones
     length_penalty: Weight = 1.0
-    ensemble: str | None = (
-        None  # other runs with the same tokens, RUN,RUN: the mean of all probabilities counts
-    )
+    ensemble: str | None = None  # other runs with the same tokens, RUN,RUN: the mean of all probabilities counts
 
     def __post_init__(self) -> None:
         if self.n_best > self.beams:
@@ -53,11 +51,7 @@ class Candidate(NamedTuple):
 
 
 def translate(
-    models: Sequence[Seq2Seq],
-    vocabulary: Vocabulary,
-    sources: Sequence[Array],
-    options: SearchOptions,
-    ratio: float,
+    models: Sequence[Seq2Seq], vocabulary: Vocabulary, sources: Sequence[Array], options: SearchOptions, ratio: float
 ) -> list[list[Candidate]]:
     """The n best translations of each source (ids with the end), in the order of the sources.
 

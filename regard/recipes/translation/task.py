@@ -34,9 +34,7 @@ class Translate(Classify):
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         target = batch.target
         given, real = shift_right(target, self.begin)
-        total = model(
-            batch["source"], given, batch.get("real"), real, labels=target, smoothing=self.smoothing
-        )
+        total = model(batch["source"], given, batch.get("real"), real, labels=target, smoothing=self.smoothing)
         count = (target != IGNORE).sum()
         return total / count.clamp(min=1), count
 

@@ -148,10 +148,7 @@ class Actor:
             for back in range(1, min(self.frames - 1, len(each.past)) + 1):
                 past[row, -back] = each.past[-back]
                 real[row, -back] = True
-        numbers, steps = (
-            np.array([each.number for each in live]),
-            np.array([len(each.steps) for each in live]),
-        )
+        numbers, steps = (np.array([each.number for each in live]), np.array([len(each.steps) for each in live]))
         return Moment(numbers, steps, past, real, present)
 
     def _collect(self, episodes: list[_Open]) -> Episodes:

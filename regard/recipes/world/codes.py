@@ -62,9 +62,7 @@ def decode_codes(model: WorldModel, codes: Array) -> Array:
     return found
 
 
-def learn_codes(
-    model: WorldModel, episodes: Episodes, known: Array, steps: int, seed: int, round: int
-) -> None:
+def learn_codes(model: WorldModel, episodes: Episodes, known: Array, steps: int, seed: int, round: int) -> None:
     """Gradient steps of the autoencoder on the images of some episodes. known: bool n, steps of earlier rounds, whose
     codes are held near what they were. Depends on the weights, the episodes, the seed and the round alone."""
     assert model.autoencoder is not None and episodes.images is not None and episodes.next_images is not None

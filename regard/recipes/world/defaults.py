@@ -19,31 +19,21 @@ UNKNOWN = 1  # stands for a size that follows from the data
 
 # what a person types -> the name in the registry
 KINDS = {"transformer": "transformerworld", "gru": "gruworld"}
-CONFIGS: dict[str, type[WorldConfig]] = {
-    "transformerworld": TransformerWorldConfig,
-    "gruworld": GRUWorldConfig,
-}
+CONFIGS: dict[str, type[WorldConfig]] = {"transformerworld": TransformerWorldConfig, "gruworld": GRUWorldConfig}
 SENTENCES = {
     "transformerworld": "A transformer world model: each step attends to the last ones.",
     "gruworld": "A GRU world model: one state in place of attention.",
 }
 SETTINGS = {
     kind: settings_class(
-        f"{kind.title()}Settings",
-        SENTENCES[kind],
-        data=WorldDataConfig,
-        model=cls,
-        train=WorldTrainConfig,
+        f"{kind.title()}Settings", SENTENCES[kind], data=WorldDataConfig, model=cls, train=WorldTrainConfig
     )
     for kind, cls in CONFIGS.items()
 }
 
 # of environments that need other settings than CartPole
 PENDULUM: dict[str, Any] = {"data": {"real_steps": 4000, "rounds": 8}, "train": {"discount": 0.97}}
-KNOWN: dict[str, dict[str, dict[str, Any]]] = {
-    "CartPole-v1": {},
-    "Pendulum-v1": PENDULUM,
-}
+KNOWN: dict[str, dict[str, dict[str, Any]]] = {"CartPole-v1": {}, "Pendulum-v1": PENDULUM}
 # of any other: more of everything, because nothing is known of it
 OTHERS: dict[str, dict[str, Any]] = {"data": {"real_steps": 10_000, "rounds": 10}}
 

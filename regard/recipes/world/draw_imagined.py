@@ -30,9 +30,7 @@ def draw_imagined(run: Run, model: WorldModel, store: EpisodeStore) -> None:
         return
     count = min(CURVES, dream.real.shape[1])
     pyplot = plot.plotter()
-    figure, axes = pyplot.subplots(
-        count, 1, figsize=(7, 1.2 + 1.2 * count), layout="constrained", squeeze=False
-    )
+    figure, axes = pyplot.subplots(count, 1, figsize=(7, 1.2 + 1.2 * count), layout="constrained", squeeze=False)
     numbers = store.spaces.observed or tuple(range(count))
     for number, axis in enumerate(axes[:, 0]):
         axis.plot(dream.real[:, number], color=plot.SMOOTHED, linewidth=2.4, label="real")
@@ -40,9 +38,7 @@ def draw_imagined(run: Run, model: WorldModel, store: EpisodeStore) -> None:
         axis.set(ylabel=f"number {numbers[number]}")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
-    axes[0, 0].set_title(
-        f"{run.path.name}: imagined from the first observation, with the same actions", loc="left"
-    )
+    axes[0, 0].set_title(f"{run.path.name}: imagined from the first observation, with the same actions", loc="left")
     axes[0, 0].legend(frameon=False, loc="upper left")
     axes[-1, 0].set(xlabel="step")
     plot.save(figure, run.path / FILE)

@@ -46,9 +46,7 @@ class DreamOptions:
         if Path(self.out).suffix.lower() not in SUFFIXES:
             raise RegardError(f"--out must end in {' or '.join(SUFFIXES)}, got {self.out}")
         if not Path(self.out).absolute().parent.is_dir():
-            raise RegardError(
-                f"cannot write {self.out}: there is no folder {Path(self.out).parent}; make it first"
-            )
+            raise RegardError(f"cannot write {self.out}: there is no folder {Path(self.out).parent}; make it first")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +92,7 @@ def real_episode(
                 f"--policy {options.policy} needs an environment to act in, and this run was trained on recorded "
                 "episodes; leave it out to dream along one of them"
             )
-        held = (
-            np.unique(store.all.of[store.held_rows])
-            if len(store.held_rows)
-            else np.arange(len(store.all.starts))
-        )
+        held = np.unique(store.all.of[store.held_rows]) if len(store.held_rows) else np.arange(len(store.all.starts))
         longest = held[np.argmax(store.all.lengths[held])]
         whole = store.all.episode(int(longest))
         return whole.take(np.arange(min(options.steps, len(whole))))

@@ -77,10 +77,7 @@ def main(number: str, name: str, count: str) -> None:
 
         environments.extend(gymnasium.make(name) for _ in range(int(count)))
         of = environments[0]
-        return {
-            "observation": describe_space(of.observation_space),
-            "action": describe_space(of.action_space),
-        }
+        return {"observation": describe_space(of.observation_space), "action": describe_space(of.action_space)}
 
     # what an environment prints is not for the output of the program
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

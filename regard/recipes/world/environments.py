@@ -185,12 +185,7 @@ class Environments:
 
 @contextmanager
 def open_environments(
-    name: str,
-    count: int,
-    *,
-    processes: int = 1,
-    seconds: float = 60.0,
-    sight: Sight | None = None,
+    name: str, count: int, *, processes: int = 1, seconds: float = 60.0, sight: Sight | None = None
 ) -> Iterator[Environments]:
     """So many environments, which are closed in the end, whatever happens. name: CartPole-v1"""
     check_installed()

@@ -37,9 +37,7 @@ class Episodes:
     @cached_property
     def starts(self) -> Array:
         """The first step of each episode."""
-        return (
-            np.flatnonzero(np.concatenate(([True], self.last[:-1]))) if len(self) else np.zeros(0, np.int64)
-        )
+        return np.flatnonzero(np.concatenate(([True], self.last[:-1]))) if len(self) else np.zeros(0, np.int64)
 
     @cached_property
     def lengths(self) -> Array:
@@ -91,16 +89,7 @@ class Episodes:
         return torch.from_numpy(self.steps[np.maximum(rows, 0)]), torch.from_numpy(real)
 
 
-FIELDS = (
-    "observations",
-    "actions",
-    "rewards",
-    "following",
-    "terminated",
-    "last",
-    "images",
-    "next_images",
-)
+FIELDS = ("observations", "actions", "rewards", "following", "terminated", "last", "images", "next_images")
 
 
 def join(parts: Sequence[Episodes]) -> Episodes:

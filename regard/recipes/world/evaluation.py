@@ -47,9 +47,7 @@ class WorldEvaluation(Evaluation):
     """Returns of real episodes, and errors of predictions k steps ahead."""
 
     returns: tuple[float, ...] = ()  # of each real episode; none: there is no environment
-    errors: dict[
-        str, dict[int, float]
-    ]  # model, linear map, persistence -> k -> error in units of the data's scale
+    errors: dict[str, dict[int, float]]  # model, linear map, persistence -> k -> error in units of the data's scale
     real_steps: int | None = None  # steps in the environment that were learned from
 
     def to_json(self) -> dict[str, Any]:
@@ -96,9 +94,7 @@ def evaluate_world(
     return _make(model, judged, "test", options, returns, store.real_steps or None)
 
 
-def evaluate_recorded(
-    model: WorldModel, store: EpisodeStore, name: str, options: EvaluateOptions
-) -> WorldEvaluation:
+def evaluate_recorded(model: WorldModel, store: EpisodeStore, name: str, options: EvaluateOptions) -> WorldEvaluation:
     """Compare predictions with recorded episodes."""
     return _make(model, store.all, name, options)
 
@@ -126,18 +122,12 @@ def _make(
     )
 
 
-def act_real(
-    model: WorldModel, data: WorldDataConfig, options: EvaluateOptions, *, learned: bool
-) -> Episodes:
+def act_real(model: WorldModel, data: WorldDataConfig, options: EvaluateOptions, *, learned: bool) -> Episodes:
     """Whole episodes of the policy, which takes its likeliest action; of chance where no policy was learned."""
     assert data.environment is not None
     together = min(TOGETHER, options.episodes)
     with open_environments(
-        data.environment,
-        together,
-        processes=data.processes,
-        seconds=data.timeout,
-        sight=data.sight,
+        data.environment, together, processes=data.processes, seconds=data.timeout, sight=data.sight
     ) as environments:
         if learned:
             act = policy_actions(model, None)
@@ -148,9 +138,7 @@ def act_real(
 
 
 @torch.no_grad()
-def horizon_errors(
-    model: WorldModel, episodes: Episodes, *, rival: str = "model", seed: int = 0
-) -> dict[int, float]:
+def horizon_errors(model: WorldModel, episodes: Episodes, *, rival: str = "model", seed: int = 0) -> dict[int, float]:
     """The root of the mean squared error k steps ahead, in units of the data's scale, with the actions that were
     taken. A horizon that no episode is long enough for is left out."""
     found: dict[int, float] = {}

@@ -86,9 +86,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     )
 
 
-def make_store(
-    data: WorldDataConfig, old: Run | None = None
-) -> tuple[EpisodeStore, WorldInfo, tuple[str, ...]]:
+def make_store(data: WorldDataConfig, old: Run | None = None) -> tuple[EpisodeStore, WorldInfo, tuple[str, ...]]:
     """The store of an environment, still empty, or of recorded episodes; what is known of them; and notes.
     old: the run that knows the spaces of the environment already"""
     path = DEFAULT if data.path is None else data.path
@@ -100,18 +98,10 @@ def make_store(
             spaces = find_spaces(data, name)
         else:
             spaces = old.section(WorldInfo, "corpus").spaces
-        return (
-            EpisodeStore(spaces, data.validation),
-            WorldInfo(path=path, environment=name, spaces=spaces),
-            (),
-        )
+        return (EpisodeStore(spaces, data.validation), WorldInfo(path=path, environment=name, spaces=spaces), ())
     found = read_episodes(find_files(os.path.expanduser(path)), sight=data.sight, config=data)
     info = WorldInfo(
-        path=path,
-        environment=None,
-        spaces=found.spaces,
-        steps=len(found.episodes),
-        episodes=len(found.episodes.starts),
+        path=path, environment=None, spaces=found.spaces, steps=len(found.episodes), episodes=len(found.episodes.starts)
     )
     return EpisodeStore(found.spaces, data.validation, found.episodes), info, found.notes
 

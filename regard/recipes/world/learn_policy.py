@@ -38,13 +38,7 @@ def dream_batch(model: WorldModel, store: EpisodeStore, config: WorldTrainConfig
         return model.policy.choose(seen).sample()
 
     return imagine(
-        model,
-        history.to(device),
-        real.to(device),
-        first.to(device),
-        config.horizon,
-        choose,
-        heads=heads.to(device),
+        model, history.to(device), real.to(device), first.to(device), config.horizon, choose, heads=heads.to(device)
     )
 
 

@@ -39,9 +39,7 @@ class EpisodeInput(ModelInput):
     chosen: int  # which of them is shown
     about: tuple[str, ...] = ()  # notes on all of them
     origin: Literal["held out", "learned from"] | None = None  # of a run's own; None: somebody gave them
-    changes: Mapping[int, Array] = field(
-        default_factory=dict
-    )  # step -> another action, as the model takes it
+    changes: Mapping[int, Array] = field(default_factory=dict)  # step -> another action, as the model takes it
     # what was computed of these episodes before, for a served page that asks again and again
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 

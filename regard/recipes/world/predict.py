@@ -51,9 +51,7 @@ def _of_step(episode: int, step: int, row: Any, info: WorldInfo) -> Prediction:
     what = "next_observation" if info.spaces.image is None else "next_code"
     values = {f"{what}_{number}": float(row[i]) for i, number in enumerate(numbers)}
     values |= {"reward": float(row[-2]), "continue": float(row[-1])}
-    return Prediction(
-        input=f"episode {episode}, step {step}", values=values, row={"episode": episode, "step": step}
-    )
+    return Prediction(input=f"episode {episode}, step {step}", values=values, row={"episode": episode, "step": step})
 
 
 @torch.no_grad()

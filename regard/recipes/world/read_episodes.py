@@ -31,9 +31,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episodes", "episode_id"),
     "observed": ("observed",),  # of our own files: the numbers of an observation that were kept
 }
-NO_FOLLOWING = (
-    "without next_observations the last step of each episode is only read as what follows the step before it"
-)
+NO_FOLLOWING = "without next_observations the last step of each episode is only read as what follows the step before it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +59,7 @@ def find_files(path: str) -> list[str]:
 
 
 def read_episodes(
-    paths: Sequence[str],
-    spaces: Spaces | None = None,
-    sight: Sight | None = None,
-    config: TableConfig = DEFAULTS,
+    paths: Sequence[str], spaces: Spaces | None = None, sight: Sight | None = None, config: TableConfig = DEFAULTS
 ) -> Recorded:
     """All episodes of some files. spaces: those of a run, which they must fit; None: they follow from the data"""
     notes: list[str] = []  # how tables were read
@@ -236,13 +231,9 @@ def _guess_spaces(arrays: Sequence[dict[str, Array]], paths: Sequence[str], sigh
     widths = [found["observations"].shape[1] for found in arrays]
     for path, width in zip(paths, widths, strict=True):
         if width != widths[0]:
-            raise RegardError(
-                f"{path}: observations have {width} numbers, and those of {paths[0]} {widths[0]}"
-            )
+            raise RegardError(f"{path}: observations have {width} numbers, and those of {paths[0]} {widths[0]}")
     if not 1 <= widths[0] <= MOST:
-        raise RegardError(
-            f"{paths[0]}: an observation must have from 1 to {MOST:,} numbers, got {widths[0]:,}"
-        )
+        raise RegardError(f"{paths[0]}: an observation must have from 1 to {MOST:,} numbers, got {widths[0]:,}")
     if observed is not None and not all(0 <= number < widths[0] for number in observed):
         raise RegardError(
             f"--data.observed must be numbers from 0 to {widths[0] - 1}, as an observation of {paths[0]} has "
@@ -316,9 +307,7 @@ def _shift(seen: Array, parts: dict[str, Array], path: str) -> tuple[Array, Arra
     """The last row of each episode is only what follows the row before it, and hands it its end."""
     kept = np.flatnonzero(~parts["last"])
     if not len(kept):
-        raise RegardError(
-            f"{path}: every episode has one step, and nothing follows it; add next_observations"
-        )
+        raise RegardError(f"{path}: every episode has one step, and nothing follows it; add next_observations")
     ends = {"terminated", "last"}
     rest = {name: each[kept + 1] if name in ends else each[kept] for name, each in parts.items()}
     return seen[kept], seen[kept + 1], rest
@@ -331,9 +320,7 @@ def _see(given: Array | None, found: dict[str, Array], spaces: Spaces, path: str
     if spaces.image is not None:
         return _see_images(given, spaces, path)
     if given.ndim > 2:
-        raise RegardError(
-            f"{path}: the model sees vectors of {spaces.observations} numbers, and here are images"
-        )
+        raise RegardError(f"{path}: the model sees vectors of {spaces.observations} numbers, and here are images")
     vectors: Array = given.astype(np.float32)
     return vectors if _is_cut(found, spaces) else _see_numbers(vectors, spaces, path)
 
@@ -344,9 +331,7 @@ def _see_images(given: Array, spaces: Spaces, path: str) -> Array:
     side, _, colours = spaces.image
     if given.ndim == 2:
         if spaces.drawn is None:
-            raise RegardError(
-                f"{path}: the model sees images, and here are vectors of {given.shape[1]} numbers"
-            )
+            raise RegardError(f"{path}: the model sees images, and here are vectors of {given.shape[1]} numbers")
         return draw_states(spaces.drawn, given, side)
     low, high = limits_of(given, path)
     found = to_squares(to_bytes(given, low, high), side)

@@ -69,9 +69,7 @@ class WorldRecipe(Recipe):
     def with_options(self, options: Any) -> WorldRecipe:
         return WorldRecipe(options)
 
-    def defaults(
-        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
         return defaults(data, model)
 
     def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
@@ -87,9 +85,7 @@ class WorldRecipe(Recipe):
         info = job.info
         spaces = info.spaces
         what = (
-            f"{spaces.actions} actions"
-            if spaces.discrete
-            else f"actions of {format_count(spaces.actions, 'numbers')}"
+            f"{spaces.actions} actions" if spaces.discrete else f"actions of {format_count(spaces.actions, 'numbers')}"
         )
         counts = None
         if info.steps is not None:
@@ -126,18 +122,14 @@ class WorldRecipe(Recipe):
         store.encode(model)
         return model, store, settings.data, settings.train.policy != "none"
 
-    def other_split(
-        self, run: Run, data: str, context: DataContext
-    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         settings = read_settings(self.settings_class(run.config), run)
         found = read_episodes(find_files(data), run.section(WorldInfo, "corpus").spaces, config=settings.data)
         model = self.load(run)
         assert isinstance(model, WorldModel)
         store = EpisodeStore(found.spaces, 0.0, encode_episodes(model, found.episodes))
         before = settings.model.frames - 1
-        source = EpisodeSource(
-            store, settings.train.batch, settings.data.context, settings.train.seed, before
-        )
+        source = EpisodeSource(store, settings.train.batch, settings.data.context, settings.train.seed, before)
         count = len(found.episodes.starts)
         split = Split(name=data, count=count, unit="episodes", batches=source.every, notes=found.notes)
         return PredictNext(), split, None

@@ -56,12 +56,7 @@ class Rounds(Stepper):
     config: WorldTrainConfig
 
     def __init__(
-        self,
-        model: nn.Module,
-        task: Task,
-        source: EpisodeSource,
-        config: WorldTrainConfig,
-        data: WorldDataConfig,
+        self, model: nn.Module, task: Task, source: EpisodeSource, config: WorldTrainConfig, data: WorldDataConfig
     ) -> None:
         super().__init__(model, task, source, config)
         self.data, self.store = data, source.store

@@ -55,9 +55,7 @@ class PredictNext:
         wanted = (wanted - model.linear(z)) / model.size
         found: Any = model.residuals(z, real=real)
         missed = (found - wanted[:, :, None]).square()
-        ends = F.binary_cross_entropy_with_logits(
-            model.goes_on(after), 1 - batch.target[..., o + 1], reduction="none"
-        )
+        ends = F.binary_cross_entropy_with_logits(model.goes_on(after), 1 - batch.target[..., o + 1], reduction="none")
         # what is only looked back on is no part of the loss
         counted = real.clone()
         counted[:, : model.config.frames - 1] = False

@@ -86,16 +86,12 @@ class Orbits(Basis):
     def __init__(self, into: Sequence[Tensor], out: Sequence[Tensor], n_in: int, n_out: int) -> None:
         super().__init__(n_in, n_out)
         if len(into) != len(out):
-            raise RegardError(
-                f"each generator acts on input and output, got {len(into)} and {len(out)} orders"
-            )
+            raise RegardError(f"each generator acts on input and output, got {len(into)} and {len(out)} orders")
         for orders, n in ((into, n_in), (out, n_out)):
             for order in orders:
                 if order.shape != (n,) or not torch.equal(order.sort().values, torch.arange(n)):
                     shown = ", ".join(map(str, order.flatten()[:6].tolist()))
-                    raise RegardError(
-                        f"no group action: an order holds each of 0 … {n - 1} once, got {shown} …"
-                    )
+                    raise RegardError(f"no group action: an order holds each of 0 … {n - 1} once, got {shown} …")
         if n_in * n_out > MOST_PAIRS:
             raise RegardError(
                 f"{n_out} × {n_in} pairs are too many to search for orbits, {MOST_PAIRS} are the most; "
@@ -138,9 +134,7 @@ def components(count: int, moves: Sequence[Tensor]) -> Tensor:
             return names
         each = torch.arange(nodes)
         least = (
-            torch.full_like(each, nodes)
-            .scatter_reduce_(0, one, other, "amin")
-            .scatter_reduce_(0, other, one, "amin")
+            torch.full_like(each, nodes).scatter_reduce_(0, one, other, "amin").scatter_reduce_(0, other, one, "amin")
         )
         least = torch.where(least == nodes, each, least)
         roots = (least == each) | ((least[least] == each) & (each < least))
@@ -197,9 +191,7 @@ class Convolution(Basis):
         wide = torch.promote_types(x.dtype, torch.float32)  # there is no transform of halves on every device
         axes = tuple(range(1, len(self.sizes) + 1))
         there = torch.fft.rfftn(x.to(wide).unflatten(1, self.sizes), dim=axes)
-        kernels = torch.fft.rfftn(
-            kernel.to(wide).unflatten(0, self.sizes), dim=tuple(axis - 1 for axis in axes)
-        )
+        kernels = torch.fft.rfftn(kernel.to(wide).unflatten(0, self.sizes), dim=tuple(axis - 1 for axis in axes))
         mixed = torch.einsum("b...c,...ec->b...e", there, kernels)
         return torch.fft.irfftn(mixed, s=self.sizes, dim=axes).flatten(1, len(self.sizes)).to(x.dtype)
 
@@ -262,9 +254,7 @@ def _invertible(matrices: Sequence[Tensor]) -> int:
     size = len(matrices[0])
     for matrix in matrices:
         if matrix.shape != (size, size):
-            raise RegardError(
-                f"no group action: matrices must all be {size} × {size}, got {tuple(matrix.shape)}"
-            )
+            raise RegardError(f"no group action: matrices must all be {size} × {size}, got {tuple(matrix.shape)}")
         if torch.linalg.matrix_rank(matrix.double()) < size:
             raise RegardError(
                 f"no group action: a matrix of {size} × {size} cannot be undone, its rank is less than {size}"
@@ -296,8 +286,7 @@ class Diagrams(Basis):
     def __init__(self, n: int, inputs: int, outputs: int) -> None:
         if inputs + outputs > MOST_AXES:
             raise RegardError(
-                f"from {inputs} axes to {outputs} there are too many maps; {MOST_AXES} axes in all are the "
-                "most"
+                f"from {inputs} axes to {outputs} there are too many maps; {MOST_AXES} axes in all are the most"
             )
         super().__init__(n**inputs, n**outputs)
         self.n, self.inputs, self.outputs = n, inputs, outputs

@@ -101,15 +101,9 @@ class Layout:
         along, lengths = action.along(), action.shape(as_sizes(size))
         rank = len(along) + 2
         if len(lengths) != len(along):
-            raise RegardError(
-                f"a group that acts {action} needs a size for each of {len(along)} axes, got {size}"
-            )
-        if not all(-rank <= axis < rank for axis in along) or len({axis % rank for axis in along}) < len(
-            along
-        ):
-            raise RegardError(
-                f"acting {action} needs different axes of {rank}: batch, channels and {len(along)} more"
-            )
+            raise RegardError(f"a group that acts {action} needs a size for each of {len(along)} axes, got {size}")
+        if not all(-rank <= axis < rank for axis in along) or len({axis % rank for axis in along}) < len(along):
+            raise RegardError(f"acting {action} needs different axes of {rank}: batch, channels and {len(along)} more")
         found = sorted(zip((axis % rank for axis in along), lengths, strict=True))
         axes, sizes = tuple(axis for axis, _ in found), tuple(length for _, length in found)
         batch, channels = (axis for axis in range(rank) if axis not in axes)
@@ -143,8 +137,7 @@ class Layout:
         after = self.action.act(element, before)
         if after.shape != before.shape:
             raise RegardError(
-                f"{element} makes {tuple(after.shape)} of {tuple(before.shape)}; it acts on a square grid "
-                "only"
+                f"{element} makes {tuple(after.shape)} of {tuple(before.shape)}; it acts on a square grid only"
             )
         return self.flat(after)[..., 0].view(numbers.shape)
 

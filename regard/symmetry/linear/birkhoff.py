@@ -40,9 +40,7 @@ class Decomposition(NamedTuple):
     orders: Tensor  # ... k n
 
     def matrix(self) -> Tensor:
-        return (self.weights[..., None, None] * permutation_matrix(self.orders).to(self.weights.dtype)).sum(
-            -3
-        )
+        return (self.weights[..., None, None] * permutation_matrix(self.orders).to(self.weights.dtype)).sum(-3)
 
 
 # ── permutations and checks
@@ -99,9 +97,7 @@ def _square_orders(order: Tensor) -> None:
     (n,) = expect(order, "... n", name="order")
     each = torch.arange(n, device=order.device).expand_as(order)
     if order.dtype != torch.long or not torch.equal(order.sort(-1).values, each):
-        wrong = next(
-            (row for row in order.reshape(-1, n).tolist() if sorted(row) != list(range(n))), order.dtype
-        )
+        wrong = next((row for row in order.reshape(-1, n).tolist() if sorted(row) != list(range(n))), order.dtype)
         raise RegardError(f"an order holds each of 0 … {n - 1} once, as int64, got {wrong}")
 
 
@@ -127,8 +123,7 @@ def sinkhorn(
         or (scores.amax(-1).isinf() | scores.amax(-2).isinf()).any()
     ):
         raise RegardError(
-            "scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and "
-            "column"
+            "scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and column"
         )
     x, done = scores / temperature, 0
     largest = max(1.0, x.detach().abs().nan_to_num(posinf=0.0).max().item()) if x.numel() else 1.0
@@ -198,9 +193,7 @@ def soft_sort(x: Tensor, *, temperature: float = 1.0, iterations: int = 1000) ->
     """
     expect(x, "... n", name="x")
     return sinkhorn(
-        -(x.sort(-1).values[..., :, None] - x[..., None, :]).abs(),
-        temperature=temperature,
-        iterations=iterations,
+        -(x.sort(-1).values[..., :, None] - x[..., None, :]).abs(), temperature=temperature, iterations=iterations
     )
 
 
@@ -223,9 +216,7 @@ def decompose(matrix: Tensor, tolerance: float | None = None) -> Decomposition:
     for k, (some, taken) in enumerate(found):
         weights[k, : len(some)], orders[k, : len(some)] = some.to(matrix.dtype), taken
     ahead = matrix.shape[:-2]
-    return Decomposition(
-        weights.view(*ahead, most).to(matrix.device), orders.view(*ahead, most, n).to(matrix.device)
-    )
+    return Decomposition(weights.view(*ahead, most).to(matrix.device), orders.view(*ahead, most, n).to(matrix.device))
 
 
 def _taken_apart(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -239,9 +230,7 @@ def _taken_apart(matrix: Tensor) -> tuple[Tensor, Tensor]:
     nothing, rows = 8 * n * np.finfo(float).eps, np.arange(n)
     weights, orders = [], []
     while True:
-        columns = solve(np.where(rest > nothing, -rest, n))[
-            1
-        ]  # an empty entry costs more than all others can bring
+        columns = solve(np.where(rest > nothing, -rest, n))[1]  # an empty entry costs more than all others can bring
         weight = rest[rows, columns].min()
         if weight <= nothing:
             break
@@ -283,9 +272,7 @@ def project(matrix: Tensor, *, iterations: int = 100, tolerance: float | None = 
     follow = follow - follow.detach()  # no value of its own, but the derivative of u and v
     found = (x + _sums(duals + follow)).clamp(min=0).to(matrix.dtype)
     error = error_of(found.detach()) if found.numel() else found.new_zeros(found.shape[:-2])
-    return Balanced(
-        found, error, done, bool((error <= max(2 * allowed, 4 * n * torch.finfo(matrix.dtype).eps)).all())
-    )
+    return Balanced(found, error, done, bool((error <= max(2 * allowed, 4 * n * torch.finfo(matrix.dtype).eps)).all()))
 
 
 def _sums(duals: Tensor) -> Tensor:
@@ -343,7 +330,5 @@ def _linear_sum_assignment() -> Any:
     try:
         from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
     except ImportError as error:
-        raise RegardError(
-            "an exact assignment needs scipy; install it with: pip install 'regard[math]'"
-        ) from error
+        raise RegardError("an exact assignment needs scipy; install it with: pip install 'regard[math]'") from error
     return linear_sum_assignment

@@ -57,14 +57,10 @@ class EquivariantLinear(nn.Module):
         fixed = {} if self.any_number else dict(zip(letters, self.first.sizes, strict=True))
         self.expected = {"c": channels_in, **fixed}
         if not len(self.maps):
-            raise RegardError(
-                f"no linear map but 0 from {into} to {out} commutes with {group}; choose another output"
-            )
+            raise RegardError(f"no linear map but 0 from {into} to {out} commutes with {group}; choose another output")
         self.vectors = basis(group, Fixed(), out, size) if bias else None
         self.weight = nn.Parameter(torch.empty(len(self.maps), channels_out, channels_in))
-        self.bias = (
-            nn.Parameter(torch.empty(len(self.vectors), channels_out)) if self.vectors is not None else None
-        )
+        self.bias = nn.Parameter(torch.empty(len(self.vectors), channels_out)) if self.vectors is not None else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -93,17 +89,14 @@ class EquivariantLinear(nn.Module):
     def to_linear(self) -> nn.Linear:
         """The same map as a plain layer, for inputs of `size`: layer(x).flatten(1) = linear(x.flatten(1))."""
         if self.first.batch != 0 or self.last.batch != 0:
-            raise RegardError(
-                f"a plain Linear has its batch first; this layer acts {self.into} and {self.out}"
-            )
+            raise RegardError(f"a plain Linear has its batch first; this layer acts {self.into} and {self.out}")
         shape_in = self.first.unflat(
             self.weight.new_zeros(1, self.first.count, self.channels_in), self.first.sizes
         ).shape[1:]
         inputs, outputs = shape_in.numel(), self.last.count * self.channels_out
         if inputs * outputs > MOST_ENTRIES:
             raise RegardError(
-                f"a plain Linear from {inputs} to {outputs} numbers has too large a matrix; take a smaller "
-                "size"
+                f"a plain Linear from {inputs} to {outputs} numbers has too large a matrix; take a smaller size"
             )
         here = {"device": self.weight.device, "dtype": self.weight.dtype}
         linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=self.bias is not None, **here)

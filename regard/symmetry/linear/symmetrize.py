@@ -48,9 +48,7 @@ class Symmetrized(nn.Module):
     def __init__(self, function: Callable[..., Tensor], group: Group, into: Action, out: Action) -> None:
         super().__init__()
         if not callable(function):
-            raise RegardError(
-                f"only a function or a module can be made symmetric, got {type(function).__name__}"
-            )
+            raise RegardError(f"only a function or a module can be made symmetric, got {type(function).__name__}")
         self.function, self.group, self.into, self.out = function, group, into, out
 
     @property
@@ -63,9 +61,7 @@ class Symmetrized(nn.Module):
         try:
             return self.into.sizes(x)
         except IndexError:
-            raise RegardError(
-                f"acting {self.into} needs an axis that shape {tuple(x.shape)} does not have"
-            ) from None
+            raise RegardError(f"acting {self.into} needs an axis that shape {tuple(x.shape)} does not have") from None
 
     def runs(self, x: Tensor) -> int:
         """How often the function is run for such an input."""
@@ -106,8 +102,7 @@ class Averaged(Symmetrized):
         if order is None or order > MOST_RUNS:
             many = "infinitely many" if order is None else order
             raise RegardError(
-                f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use "
-                "Sampled"
+                f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use Sampled"
             )
         return list(self.group.elements(sizes))
 
@@ -123,14 +118,7 @@ class Sampled(Symmetrized):
     one function."""
 
     def __init__(
-        self,
-        function: Callable[..., Tensor],
-        group: Group,
-        into: Action,
-        out: Action,
-        *,
-        samples: int,
-        seed: int = 0,
+        self, function: Callable[..., Tensor], group: Group, into: Action, out: Action, *, samples: int, seed: int = 0
     ) -> None:
         super().__init__(function, group, into, out)
         if type(samples) is not int or samples < 1:
@@ -166,8 +154,7 @@ class Sorted(Symmetrized):
     def __init__(self, function: Callable[..., Tensor], into: OnAxis, out: OnAxis | Fixed) -> None:
         if not isinstance(into, OnAxis) or not isinstance(out, OnAxis | Fixed):
             raise RegardError(
-                f"tokens are sorted along one axis: into is OnAxis, out is OnAxis or Fixed, got {into} and "
-                f"{out}"
+                f"tokens are sorted along one axis: into is OnAxis, out is OnAxis or Fixed, got {into} and {out}"
             )
         super().__init__(function, Permutations(), into, out)
 
@@ -177,9 +164,7 @@ class Sorted(Symmetrized):
     def forward(self, x: Tensor, *more: Any, **named: Any) -> Tensor:
         axis = self.into.axis % x.dim()  # type: ignore[attr-defined]
         if x.dim() not in (2, 3) or axis == x.dim() - 1 == 2:
-            raise RegardError(
-                f"tokens to be sorted are b n d or b n, got shape {tuple(x.shape)} along axis {axis}"
-            )
+            raise RegardError(f"tokens to be sorted are b n d or b n, got shape {tuple(x.shape)} along axis {axis}")
         rows = x.movedim(axis, 1)
         order = _lexicographic(rows.detach())
         ranked = _take(rows, order)

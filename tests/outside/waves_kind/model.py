@@ -38,9 +38,5 @@ class WaveNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.head(torch.relu(self.inner(x)))
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
-        return {
-            "x": torch.randn(rows or 3, self.config.length, generator=torch.Generator().manual_seed(seed))
-        }
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
+        return {"x": torch.randn(rows or 3, self.config.length, generator=torch.Generator().manual_seed(seed))}

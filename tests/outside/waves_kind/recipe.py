@@ -72,16 +72,12 @@ class WavesProcessor(Processor[WavesConfig, WavesFitted]):
         if data is None:
             draw = np.random.default_rng(0)
             rising = np.linspace(-1, 1, self.config.length) + 0.1 * draw.normal(size=(40, self.config.length))
-            return self._examples(
-                "made waves", [*rising, *rising[:, ::-1]], ["rising"] * 40 + ["falling"] * 40
-            )
+            return self._examples("made waves", [*rising, *rising[:, ::-1]], ["rising"] * 40 + ["falling"] * 40)
         text = data.decode() if isinstance(data, bytes) else data
         if want == "use":
             return self._examples(text, [np.array([float(word) for word in text.split(",")])])
         rows = [line.split(",") for line in Path(text).read_text().splitlines()]
-        return self._examples(
-            text, [np.array(row[1:], dtype=float) for row in rows], [row[0] for row in rows]
-        )
+        return self._examples(text, [np.array(row[1:], dtype=float) for row in rows], [row[0] for row in rows])
 
     def _examples(self, what: str, waves: Sequence[Any], labels: Sequence[str] | None = None) -> Examples:
         return Examples(
@@ -115,10 +111,7 @@ class WavesRecipe(Recipe):
 
     name = "waves"
     title = "Waves: rows of numbers with a label each."
-    help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "a label and numbers in each line",
-        "--model KIND": "wavenet",
-    }
+    help: ClassVar[Mapping[str, str]] = {"--data PATH": "a label and numbers in each line", "--model KIND": "wavenet"}
     examples = ("regard train waves --data waves.txt",)
     models = ("wavenet",)
     data_derived: ClassVar[Mapping[str, str]] = {"model.length": "give --data.length", "model.classes": ""}

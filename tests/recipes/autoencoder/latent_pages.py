@@ -10,14 +10,7 @@ import torch
 from regard.look.model_input import ModelInput
 from regard.look.reader import Reader
 from regard.look.session import Session
-from regard.models.autoencoder import (
-    VAE,
-    Autoencoder,
-    AutoencoderConfig,
-    Denoising,
-    DenoisingConfig,
-    VAEConfig,
-)
+from regard.models.autoencoder import VAE, Autoencoder, AutoencoderConfig, Denoising, DenoisingConfig, VAEConfig
 from regard.recipes.autoencoder.dataset import InMemory, Inputs
 from regard.recipes.autoencoder.views.held_out import Codes
 from regard.recipes.autoencoder.views.latent import LatentView

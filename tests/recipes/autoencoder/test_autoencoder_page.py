@@ -10,15 +10,7 @@ import torch
 from regard.look import page
 from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, three, watched
-from tests.recipes.autoencoder.latent_pages import (
-    CENTRE,
-    COLUMNS,
-    SCALE,
-    codes_of,
-    part,
-    session_of,
-    shown_page,
-)
+from tests.recipes.autoencoder.latent_pages import CENTRE, COLUMNS, SCALE, codes_of, part, session_of, shown_page
 
 PICTURE = "document.querySelector('.decoded canvas').toDataURL()"
 PATH = "document.querySelector('.decoded path').getAttribute('d')"
@@ -110,9 +102,7 @@ def test_a_slider_of_a_file_shows_its_strip(browser, write):
             slider.press(key)
             assert words(shown).startswith(f"z{number + 1} = {three(value)}")
             edge = 0 if value < 0 else 8
-            cell = (
-                f"document.querySelectorAll('.dimension')[0].querySelectorAll('canvas')[{edge}].toDataURL()"
-            )
+            cell = f"document.querySelectorAll('.dimension')[0].querySelectorAll('canvas')[{edge}].toDataURL()"
             assert shown.evaluate(PICTURE) == shown.evaluate(cell)
 
 

@@ -40,9 +40,7 @@ QUICK = {"train.threads": 1, "train.batch": 32, "model.hidden": 16, "model.laten
 
 def fit(out, data=None, kind=None, steps=6, report=False, **options):
     how = {**QUICK, "train.evaluate_every": steps, **{k.replace("__", "."): v for k, v in options.items()}}
-    return train(
-        "autoencoder", data=data, model=kind, out=out, steps=steps, options=how, observers=[], report=report
-    )
+    return train("autoencoder", data=data, model=kind, out=out, steps=steps, options=how, observers=[], report=report)
 
 
 def pixels_of(path):
@@ -137,9 +135,7 @@ def test_reconstructions_in_a_folder_have_the_names_of_their_inputs(place, tmp_p
     assert main(["predict", run, str(tmp_path / "list.csv"), "--out", str(out)]) == 1
     assert sorted(path.name for path in out.iterdir()) == ["one.png", "two.png"]
     assert "lost.png is not a readable image" in capsys.readouterr().err
-    assert (
-        main(["predict", run, str(out / "one.png"), str(tmp_path / "one.png"), "--out", f"{tmp_path}/n"]) == 0
-    )
+    assert main(["predict", run, str(out / "one.png"), str(tmp_path / "one.png"), "--out", f"{tmp_path}/n"]) == 0
     assert sorted(path.name for path in (tmp_path / "n").iterdir()) == ["1.png", "2.png"]
     (answer, broken, _) = predict(run, str(tmp_path / "list.csv"))
     assert answer.row["kind"] == "a" and broken.row["kind"] == "b" and "lost.png" in broken.error
@@ -245,9 +241,7 @@ def test_a_classifier_of_images_starts_from_the_encoder(tmp_path):
     hidden = {"model__noise_kind": "patches", "model__noise": 0.5}
     run = fit(tmp_path / "masked", kind="denoising", **small, **hidden)
     how = {"train.threads": 1, "train.warmup": 0, "train.lr": 1e-9, "train.adam_lr": 1e-9}
-    tuned = train(
-        "images", start=run.path, out=tmp_path / "tuned", steps=1, options=how, observers=[], report=False
-    )
+    tuned = train("images", start=run.path, out=tmp_path / "tuned", steps=1, options=how, observers=[], report=False)
     assert tuned.config.kind == "vit" and tuned.config.model["dim"] == 8
     mine, theirs = load(tuned.path).state_dict(), load(run.path).body.encoder.state_dict()
     for name, tensor in theirs.items():
@@ -267,10 +261,7 @@ def test_a_classifier_of_images_starts_from_the_encoder(tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        (
-            {"model.likelihood": "bernoulli", "data.binarise": "none"},
-            ["bernoulli", "--data.binarise dynamic"],
-        ),
+        ({"model.likelihood": "bernoulli", "data.binarise": "none"}, ["bernoulli", "--data.binarise dynamic"]),
         ({"model.likelihood": "gaussian", "data.binarise": "dynamic"}, ["gaussian", "bernoulli"]),
         ({"model.body": "set"}, ["set", "mlp or conv or vit"]),
     ],

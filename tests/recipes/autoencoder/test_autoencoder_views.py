@@ -224,9 +224,7 @@ def test_what_cannot_be_answered_is_refused_in_one_line(asked, words):
 
 def test_the_server_answers_a_question():
     session, data = shown_page("rows")
-    answer = post(
-        server.app(session, TOKEN), {"record": data["record"], "view": "latent", "row": 0}, path="/api/ask"
-    )
+    answer = post(server.app(session, TOKEN), {"record": data["record"], "view": "latent", "row": 0}, path="/api/ask")
     check_answer(answer, [200])
     assert answer.json()["decoded"]["count"] == 1
 
@@ -278,9 +276,7 @@ def test_errors_by_column_have_the_units_of_the_table():
 def test_an_autoencoder_without_variance_has_no_rate():
     _, data = shown_page("images", "autoencoder")
     found = part(data, "rate")
-    assert (
-        found["rate"] is None and found["steps"] == [] and all(x["kl"] is None for x in found["dimensions"])
-    )
+    assert found["rate"] is None and found["steps"] == [] and all(x["kl"] is None for x in found["dimensions"])
 
 
 # ---- all of it

@@ -25,9 +25,7 @@ def files(tmp_path, kind="classes"):
     random = np.random.default_rng(0)
     source = random.integers(0, N, 240)
     target = (source + 2 * random.integers(1, N // 2, 240)) % N
-    label = [
-        ("even", "odd")[i % 2] if kind == "classes" else f"{i % 2 + 0.25 * (i % 3):.2f}" for i in range(N)
-    ]
+    label = [("even", "odd")[i % 2] if kind == "classes" else f"{i % 2 + 0.25 * (i % 3):.2f}" for i in range(N)]
     rows = "".join(f"v{i},{random.normal() + i % 2:.3f},{random.random():.3f},{label[i]}\n" for i in range(N))
     folder = tmp_path / f"graph-{kind}"
     folder.mkdir()
@@ -41,10 +39,7 @@ def files(tmp_path, kind="classes"):
 def many(tmp_path):
     for k in range(12):
         n = 4 + k % 4
-        for kind, ends in (
-            ("ring", [(i, (i + 1) % n) for i in range(n)]),
-            ("star", [(0, i) for i in range(1, n)]),
-        ):
+        for kind, ends in (("ring", [(i, (i + 1) % n) for i in range(n)]), ("star", [(0, i) for i in range(1, n)])):
             path = tmp_path / "many" / kind / f"{k}.csv"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f"{a},{b}\n" for a, b in ends))
@@ -79,16 +74,10 @@ def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
 
 
 def test_whole_graphs_and_numbers(tmp_path):
-    run = trained(
-        many(tmp_path), tmp_path / "many-run", options={"data.features": "degree", "model.pool": "attention"}
-    )
+    run = trained(many(tmp_path), tmp_path / "many-run", options={"data.features": "degree", "model.pool": "attention"})
     assert run.config.counts["graphs"] == 24 and run.config.test["accuracy"] == 1.0
     answers = predict(run.path, [str(tmp_path / "many" / "ring" / "3.csv"), str(tmp_path / "many")])
-    assert (
-        len(answers) == 25
-        and next(iter(answers[0].labels)) == "ring"
-        and answers[1].input.endswith("many: ring/0")
-    )
+    assert len(answers) == 25 and next(iter(answers[0].labels)) == "ring" and answers[1].input.endswith("many: ring/0")
     run = trained(files(tmp_path, "numbers"), tmp_path / "numbers-run")
     assert run.config.processor["target"]["classes"] == [] and run.config.test["MAE"] < 0.5
     answers = predict(run.path, [str(tmp_path / "graph-numbers")])
@@ -111,9 +100,7 @@ def test_what_is_asked_decides_the_defaults(tmp_path, capsys):
     assert main(["train", "graphs", "--data", str(numbers), "--help"]) == 0
     shown = capsys.readouterr().out
     assert (
-        "(default: conv)" in shown
-        and shown.startswith("usage: ")
-        and "\n\n train options" in shown.replace("─", "-")
+        "(default: conv)" in shown and shown.startswith("usage: ") and "\n\n train options" in shown.replace("─", "-")
     )
     assert shown.splitlines()[2].startswith("Graphs: ")
 
@@ -122,17 +109,7 @@ def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
     folder = files(tmp_path)
     rows = (folder / "nodes.csv").read_text().replace("id,a,b,label", "id,a,income,label")
     (folder / "nodes.csv").write_text(rows)
-    words = [
-        "train",
-        "graphs",
-        "--data",
-        str(folder),
-        "--data.label",
-        "income",
-        "--train.steps",
-        "2",
-        "--out",
-    ]
+    words = ["train", "graphs", "--data", str(folder), "--data.label", "income", "--train.steps", "2", "--out"]
     # another column of numbers
     (folder / "nodes.csv").write_text(rows.replace(",even", ",0").replace(",odd", ",1"))
     assert main([*words, str(tmp_path / "asked")]) == 0
@@ -140,10 +117,10 @@ def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
     assert config.data["label"] == "income" and config.processor["target"]["classes"] == []
     assert (config.model["layer"], config.model["dropout"]) == ("conv", 0.0)
     assert main([*words, str(tmp_path / "set"), "--model.layer", "gcn", "--model.dropout", "0.5"]) == 0
-    assert (
-        Run.open(tmp_path / "set").config.model["layer"],
-        Run.open(tmp_path / "set").config.model["dropout"],
-    ) == ("gcn", 0.5)
+    assert (Run.open(tmp_path / "set").config.model["layer"], Run.open(tmp_path / "set").config.model["dropout"]) == (
+        "gcn",
+        0.5,
+    )
     (answer,) = predict(tmp_path / "asked", [str(folder)])
     assert set(answer.each[0].values) == {"income"}
 
@@ -156,9 +133,7 @@ def test_graphs_without_useful_features_are_told_apart_by_degrees(tmp_path):
     assert len([note for note in notes if "no header" in note]) == 1  # of all 24 files
     for path in (tmp_path / "many").rglob("*.csv"):
         count = 1 + max(int(end) for line in path.read_text().split() for end in line.split(","))
-        path.with_name(f"{path.stem}.nodes.csv").write_text(
-            "id,one\n" + "".join(f"{i},1\n" for i in range(count))
-        )
+        path.with_name(f"{path.stem}.nodes.csv").write_text("id,one\n" + "".join(f"{i},1\n" for i in range(count)))
     run = trained(tmp_path / "many", tmp_path / "constant")
     assert run.config.processor["fitted"]["nodes"]["of"] == "both" and run.config.model["features"] == 1 + 18
     assert run.config.test["accuracy"] == 1.0
@@ -188,10 +163,7 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     assert evaluate(tmp_path / "run", str(tmp_path / "net2.csv"), options=named).count == N
     (tmp_path / "net2.nodes.csv").write_text((tmp_path / "people.csv").read_text())
     assert len(predict(tmp_path / "run", [str(tmp_path / "net2.csv")])[0].each) == N
-    assert (
-        train.train("graphs", out=tmp_path / "run", resume=True, observers=[]).config.data["path"]
-        == "net.csv"
-    )
+    assert train.train("graphs", out=tmp_path / "run", resume=True, observers=[]).config.data["path"] == "net.csv"
 
 
 def test_a_transformer_of_an_object_goes_on_after_a_stop(tmp_path):
@@ -224,17 +196,9 @@ def test_a_large_graph_is_sampled(tmp_path):
     run = trained(str(tmp_path / "large"), tmp_path / "run", steps=20, options={"train.batch": 128})
     assert run.config.test["accuracy"] > 0.8
     answers = predict(run.path, [str(tmp_path / "large")])[0].each
-    assert (
-        len(answers) == 3000
-        and np.mean([next(iter(a.labels)) == str(i % 3) for i, a in enumerate(answers)]) > 0.8
-    )
+    assert len(answers) == 3000 and np.mean([next(iter(a.labels)) == str(i % 3) for i, a in enumerate(answers)]) > 0.8
     with pytest.raises(ValueError, match="graph.*--model.attention edges"):
-        trained(
-            str(tmp_path / "large"),
-            tmp_path / "t",
-            model="graphtransformer",
-            options={"model.attention": "full"},
-        )
+        trained(str(tmp_path / "large"), tmp_path / "t", model="graphtransformer", options={"model.attention": "full"})
 
 
 def test_a_kind_that_is_not_there():

@@ -88,16 +88,10 @@ def test_a_geometric_object_and_a_list_of_them():
         val_mask=torch.tensor([0, 0, 0, 1, 0, 0]) == 1,
     )
     graphs = read(data, scale="none")
-    assert graphs.split == {
-        "train": [0, 1, 2],
-        "validation": [3],
-        "test": [],
-    }
+    assert graphs.split == {"train": [0, 1, 2], "validation": [3], "test": []}
     many = read(
         [
-            SimpleNamespace(
-                edge_index=torch.from_numpy(ENDS), x=torch.from_numpy(X) + i, y=torch.tensor([i % 2])
-            )
+            SimpleNamespace(edge_index=torch.from_numpy(ENDS), x=torch.from_numpy(X) + i, y=torch.tensor([i % 2]))
             for i in range(20)
         ],
         scale="none",
@@ -107,9 +101,7 @@ def test_a_geometric_object_and_a_list_of_them():
 
 def test_geometric_itself():
     geometric = pytest.importorskip("torch_geometric.data")
-    data = geometric.Data(
-        x=torch.from_numpy(X), edge_index=torch.from_numpy(ENDS), y=torch.tensor([0, 1] * 3)
-    )
+    data = geometric.Data(x=torch.from_numpy(X), edge_index=torch.from_numpy(ENDS), y=torch.tensor([0, 1] * 3))
     assert read(data).target.tolist() == [0, 1] * 3
 
 
@@ -117,16 +109,9 @@ def test_given_splits_and_unknown_labels(tmp_path):
     lines = node_text(labels=["a", "b", "a", "", "b", "a"]).splitlines()
     words = ["split", "train", "train", "val", "train", "test", ""]
     write(tmp_path / "g" / "edges.csv", edge_text())
-    write(
-        tmp_path / "g" / "nodes.csv",
-        "\n".join(f"{line},{word}" for line, word in zip(lines, words, strict=True)),
-    )
+    write(tmp_path / "g" / "nodes.csv", "\n".join(f"{line},{word}" for line, word in zip(lines, words, strict=True)))
     graphs = read(tmp_path / "g")
-    assert graphs.split == {
-        "train": [0, 1],
-        "validation": [2],
-        "test": [4],
-    }
+    assert graphs.split == {"train": [0, 1], "validation": [2], "test": [4]}
     assert graphs.target[3] == IGNORE
     batch = graphs.source.batch(0)
     assert batch.target.tolist() == [0, 1] + [IGNORE] * 4
@@ -147,17 +132,10 @@ def many(tmp_path, empty=False):
 
 def test_a_folder_of_edge_lists_is_many_graphs(tmp_path):
     graphs = read(many(tmp_path), features="degree", validation=0.0, test=0.0)
-    assert (
-        graphs.level == "graph"
-        and graphs.labels == ("ring", "star")
-        and graphs.target.tolist() == [0, 0, 1, 1, 1]
-    )
+    assert graphs.level == "graph" and graphs.labels == ("ring", "star") and graphs.target.tolist() == [0, 0, 1, 1, 1]
     assert graphs.parts.starts.tolist() == [0, 3, 7, 10, 14, 16]
     assert graphs.x[:3, 1].tolist() == pytest.approx([np.log(3)] * 3)
-    write(
-        tmp_path / "many" / "labels.csv",
-        "graph,label\nring/1,0.5\nring/2,1.25\nstar/1.csv,2\nstar/2,3\nstar/3,\n",
-    )
+    write(tmp_path / "many" / "labels.csv", "graph,label\nring/1,0.5\nring/2,1.25\nstar/1.csv,2\nstar/2,3\nstar/3,\n")
     numbers = read(tmp_path / "many", features="degree", validation=0.0, test=0.0)
     assert numbers.labels is None and numbers.split["train"] == [0, 1, 2, 3]
     assert [numbers.job.number.restore(each) for each in numbers.target[:4].tolist()] == pytest.approx(
@@ -190,25 +168,15 @@ def test_the_tu_format(tmp_path):
         and graphs.target.tolist() == [0, 1, 0]
         and graphs.parts.starts.tolist() == [0, 2, 5, 5]
     )
-    assert graphs.x.tolist() == [
-        [0.5, 1, 1, 0, 0],
-        [1, 1, 0, 1, 0],
-        [2, 1, 0, 1, 0],
-        [3, 1, 1, 0, 0],
-        [4, 1, 0, 0, 1],
-    ]
+    assert graphs.x.tolist() == [[0.5, 1, 1, 0, 0], [1, 1, 0, 1, 0], [2, 1, 0, 1, 0], [3, 1, 1, 0, 0], [4, 1, 0, 0, 1]]
 
 
 def test_degrees_stand_beside_the_features_of_whole_graphs(tmp_path):
     graphs = read(many(tmp_path), validation=0.0, test=0.0)
-    assert graphs.fitted.nodes.of == "degree" and torch.equal(
-        graphs.x, read(many(tmp_path), features="degree").x
-    )
+    assert graphs.fitted.nodes.of == "degree" and torch.equal(graphs.x, read(many(tmp_path), features="degree").x)
     for path in list((tmp_path / "many").rglob("*.csv")):
         count = int(max(path.read_text().replace(",", " ").split())) + 1
-        write(
-            path.with_name(f"{path.stem}.nodes.csv"), "id,a\n" + "".join(f"{i},{i}\n" for i in range(count))
-        )
+        write(path.with_name(f"{path.stem}.nodes.csv"), "id,a\n" + "".join(f"{i},{i}\n" for i in range(count)))
     both = read(tmp_path / "many", validation=0.0, test=0.0)
     assert both.fitted.nodes.of == "both" and torch.equal(both.x[:, 1:], graphs.x)
     assert both.x[:, 0].mean() == pytest.approx(0, abs=1e-6)
@@ -230,9 +198,7 @@ def test_features_that_were_dense_stay_dense(tmp_path):
 def test_edges_may_be_asked_about(tmp_path):
     rows = "".join(f"{a},{b},{('no', 'yes')[a == b]}\n" for a, b in [(0, 1), (1, 2), (2, 2), (3, 3), (4, 5)])
     write(tmp_path / "e.csv", "source,target,label\n" + rows)
-    write(
-        tmp_path / "e.nodes.csv", node_text().replace("label", "size").replace(",a", ",1").replace(",b", ",2")
-    )
+    write(tmp_path / "e.nodes.csv", node_text().replace("label", "size").replace(",a", ",1").replace(",b", ",2"))
     graphs = read(tmp_path / "e.csv", validation=0.0, test=0.0)
     assert graphs.level == "edge" and graphs.target.tolist() == [0, 0, 1, 1, 0]
     batch = graphs.source.batch(0)
@@ -262,13 +228,10 @@ def test_batches_are_the_graphs_one_by_one(tmp_path):
 def test_symmetric_edges_are_there_once():
     ends = np.array([[0, 1, 1, 2, 2], [1, 0, 2, 2, 2]])
     edges, starts = symmetric(ends, np.array([0, 5]), 3)
-    assert sorted(map(tuple, edges.T.tolist())) == [
-        (0, 1),
-        (1, 0),
-        (1, 2),
-        (2, 1),
-        (2, 2),
-    ] and starts.tolist() == [0, 5]
+    assert sorted(map(tuple, edges.T.tolist())) == [(0, 1), (1, 0), (1, 2), (2, 1), (2, 2)] and starts.tolist() == [
+        0,
+        5,
+    ]
 
 
 def test_splits_take_shares_of_each_class():
@@ -276,16 +239,11 @@ def test_splits_take_shares_of_each_class():
     split = split_by_class(classes, validation=0.2, test=0.2, seed=1)
     counts = {name: np.bincount(classes[rows], minlength=3).tolist() for name, rows in split.items()}
     assert counts == {"train": [30, 6, 2], "validation": [10, 2, 0], "test": [10, 2, 0]}
-    again, other = (
-        split_by_class(classes, validation=0.2, test=0.2, seed=seed)["test"].tolist() for seed in (1, 2)
-    )
+    again, other = (split_by_class(classes, validation=0.2, test=0.2, seed=seed)["test"].tolist() for seed in (1, 2))
     assert again == split["test"].tolist() != other
     few = split_by_class(classes, validation=0.2, test=0.2, seed=1, train=3)
     assert np.bincount(classes[few["train"]]).tolist() == [3, 3, 2]
-    assert all(
-        len(rows)
-        for rows in split_by_class(np.zeros(3, dtype=int), validation=0.4, test=0.4, seed=0).values()
-    )
+    assert all(len(rows) for rows in split_by_class(np.zeros(3, dtype=int), validation=0.4, test=0.4, seed=0).values())
 
 
 def test_features_are_scaled_and_mostly_zero_ones_are_sparse(tmp_path):
@@ -323,54 +281,25 @@ NAN[3, 1] = np.nan
 @pytest.mark.parametrize(
     "make, words",
     [
-        (
-            bad(edges="source,target\n0,1\n2,9\n"),
-            "line 3.*edges.csv.*end '9'.*6",
-        ),
-        (
-            bad(nodes=node_text().replace("2.0,4.0", "2.0")),
-            "line 4.*nodes.csv.*3 values.*4 columns",
-        ),
-        (
-            bad(nodes=node_text().replace("3.0", "tall")),
-            "nodes.csv.*'height'.*'tall'.*line 5",
-        ),
-        (
-            bad(nodes=node_text().replace("3.0", "nan")),
-            "nodes.csv.*'height'.*missing.*line 5",
-        ),
-        (
-            bad(nodes=node_text(labels=["a", "b", "a", "b", "a", "c"])),
-            "'c'.*example, node 5",
-        ),
+        (bad(edges="source,target\n0,1\n2,9\n"), "line 3.*edges.csv.*end '9'.*6"),
+        (bad(nodes=node_text().replace("2.0,4.0", "2.0")), "line 4.*nodes.csv.*3 values.*4 columns"),
+        (bad(nodes=node_text().replace("3.0", "tall")), "nodes.csv.*'height'.*'tall'.*line 5"),
+        (bad(nodes=node_text().replace("3.0", "nan")), "nodes.csv.*'height'.*missing.*line 5"),
+        (bad(nodes=node_text(labels=["a", "b", "a", "b", "a", "c"])), "'c'.*example, node 5"),
         (bad(nodes=node_text(labels=["a"] * 6)), "has only the class 'a'"),
         (bad(nodes=node_text(labels=[""] * 6)), "has no known 'label'"),
+        (bad(nodes="id,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(6))), "features.*nodes.*columns"),
         (
-            bad(nodes="id,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(6))),
-            "features.*nodes.*columns",
-        ),
-        (
-            lambda place: read(
-                write(place / "p" / "cup" / "1.csv", "x,y,z\n0.5,1.25,2\n1,2,3\n").parent.parent
-            ),
+            lambda place: read(write(place / "p" / "cup" / "1.csv", "x,y,z\n0.5,1.25,2\n1,2,3\n").parent.parent),
             "2.*1.csv.*0.5.*node.*regard train sets",
         ),
         (bad(nodes="id,height,label\n"), "nodes.csv has no nodes"),
         (bad(nodes=node_text().replace("\n1,", "\n0,")), "3.*nodes.csv.*second node.*'0'"),
-        (
-            bad(nodes=node_text().replace("label", "kind").replace(",a", ",1").replace(",b", ",2")),
-            "labels.*nodes",
-        ),
-        (
-            bad(nodes=node_text().replace("weight", "split")),
-            "split '1.0'.*train, validation, test",
-        ),
+        (bad(nodes=node_text().replace("label", "kind").replace(",a", ",1").replace(",b", ",2")), "labels.*nodes"),
+        (bad(nodes=node_text().replace("weight", "split")), "split '1.0'.*train, validation, test"),
         (bad(asks="numbers"), "node 0 .*'a'.*--data.asks classes"),
         (bad(level="graph"), "has no labels of graphs"),
-        (
-            bad_arrays(edges=np.array([[0], [6]])),
-            "0.*g.npz.*target 6.*nodes.*0 … 5",
-        ),
+        (bad_arrays(edges=np.array([[0], [6]])), "0.*g.npz.*target 6.*nodes.*0 … 5"),
         (bad_arrays(edges=np.array([[0], [-1]])), "0.*g.npz.*target -1"),
         (bad_arrays(edges=ENDS * 0.5), "edges.*g.npz.*float64"),
         (bad_arrays(x=NAN), "g.npz.*nan.*row 3, column 1"),
@@ -379,20 +308,11 @@ NAN[3, 1] = np.nan
         (bad_arrays(of=np.array([0, 0, 1, 1, 1, 1])), "1.*graph 0.*graph 1"),
         (bad_arrays(train_idx=np.array([0, 1]), test_idx=np.array([1])), "the splits of .* overlap"),
         (bad_arrays(train_idx=np.array([0, 7])), "train split.*7.*6"),
-        (
-            lambda tmp_path: read(object()),
-            "data.*edge_index, x.*y",
-        ),
+        (lambda tmp_path: read(object()), "data.*edge_index, x.*y"),
         (lambda tmp_path: read(tmp_path / "none.csv"), "file.*folder .*none.csv"),
         (lambda tmp_path: read(write(tmp_path / "empty" / "notes.md", "").parent), "holds no edge lists"),
-        (
-            lambda tmp_path: GraphsConfig(level="nodes"),
-            "level.*node.*graph.*'nodes'",
-        ),
-        (
-            lambda tmp_path: GraphsConfig(validation=0.6, test=0.5),
-            "together below 1, got 0.6 and 0.5",
-        ),
+        (lambda tmp_path: GraphsConfig(level="nodes"), "level.*node.*graph.*'nodes'"),
+        (lambda tmp_path: GraphsConfig(validation=0.6, test=0.5), "together below 1, got 0.6 and 0.5"),
     ],
 )
 def test_bad_input_is_one_clear_line(make, words, tmp_path):
@@ -419,13 +339,7 @@ def test_cora_is_read_as_its_description_says(tmp_path):
         test_idx=np.arange(20, 60),
     )
     found = read(tmp_path / "c.npz")
-    expected = {
-        "nodes": 60,
-        "edges": 2 * len(pairs),
-        "train": 9,
-        "validation": 11,
-        "test": 40,
-    }
+    expected = {"nodes": 60, "edges": 2 * len(pairs), "train": 9, "validation": 11, "test": 40}
     assert expected.items() <= found.job.counts.items() and found.level == "node"
     assert found.labels == ("0", "1", "2") and found.fitted.nodes == Scaling(how="rows", width=100)
     assert found.job.model.features == 100
@@ -435,8 +349,7 @@ def test_graphs_of_networkx_and_tables_in_memory():
     networkx = pytest.importorskip("networkx")
     graph = networkx.Graph()
     graph.add_nodes_from(
-        (name, {"height": x, "label": "ab"[i % 2]})
-        for i, (name, x) in enumerate(zip("pqrs", X[:4, 0], strict=True))
+        (name, {"height": x, "label": "ab"[i % 2]}) for i, (name, x) in enumerate(zip("pqrs", X[:4, 0], strict=True))
     )
     graph.add_edges_from([("p", "q", {"far": 0.5}), ("q", "r", {"far": 2.5}), ("r", "s", {"far": 1.5})])
     how = {"validation": 0.0, "test": 0.0, "scale": "none"}

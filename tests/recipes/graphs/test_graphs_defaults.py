@@ -5,13 +5,7 @@ import pytest
 
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.config import GraphsConfig
-from regard.recipes.graphs.traits import (
-    LEAST_EDGES,
-    are_related,
-    find_traits,
-    labelled_ends,
-    measure_homophily,
-)
+from regard.recipes.graphs.traits import LEAST_EDGES, are_related, find_traits, labelled_ends, measure_homophily
 from regard.recipes.request import TrainRequest
 from regard.training.progress import Observer
 from regard.verbs import options, train
@@ -92,9 +86,7 @@ def test_ends_by_chance_are_not_related_and_others_are(classes):
 
 
 def test_words_are_dropped_more_than_dense_features(tmp_path):
-    words, dense = (
-        RECIPE.defaults(planted(tmp_path, 0.9, words=each, name=str(each))).model for each in (True, False)
-    )
+    words, dense = (RECIPE.defaults(planted(tmp_path, 0.9, words=each, name=str(each))).model for each in (True, False))
     assert words.hidden > dense.hidden and words.dropout > 0.8 > dense.dropout
 
 

@@ -79,9 +79,7 @@ def test_the_transformer_reads_bonds_and_alone_says_that_it_cannot(molecules, tm
     )  # fmt: skip
     assert transformer.config.model["edge_features"] == 2
     job = read(molecules, asks="numbers", model={"layer": "alone"}).job
-    assert job.model.edge_features == 0 and any(
-        "alone cannot use the features of edges" in note for note in job.notes
-    )
+    assert job.model.edge_features == 0 and any("alone cannot use the features of edges" in note for note in job.notes)
     assert job.source.batch(0).get("edge_features") is None
 
 
@@ -109,14 +107,7 @@ def test_tables_arrays_and_objects_have_them(tmp_path):
     edges, x, attr = np.array([[0, 1, 2, 3], [1, 0, 3, 2]]), np.eye(4), np.array([1.0, 1.0, 5.0, 5.0])
     # the edges of the second graph come first
     turn = [2, 3, 0, 1]
-    np.savez(
-        tmp_path / "g.npz",
-        edges=edges[:, turn],
-        x=x,
-        edge_attr=attr[turn],
-        labels=["a", "b"],
-        of=[0, 0, 1, 1],
-    )
+    np.savez(tmp_path / "g.npz", edges=edges[:, turn], x=x, edge_attr=attr[turn], labels=["a", "b"], of=[0, 0, 1, 1])
     many = read(tmp_path / "g.npz", **none)
     assert many.parts.edge_x[:, 0].tolist() == [1, 1, 5, 5]
     second = many.some([1])

@@ -18,11 +18,7 @@ def graph(tmp_path, *, neighbours=4, edges=None, count=N):
     x = random.standard_normal((count, WIDTH)).astype(np.float32)
     labels = (np.arange(count) % 3).astype(np.int8)
     write_mapped(tmp_path / "g", edges, x, labels, {"train": np.arange(20), "validation": np.arange(20, 30)})
-    return (
-        MappedGraph.open(str(tmp_path / "g"), neighbours),
-        edges,
-        x,
-    )
+    return (MappedGraph.open(str(tmp_path / "g"), neighbours), edges, x)
 
 
 def sources_of(edges):
@@ -84,11 +80,7 @@ def test_a_step_is_the_same_whatever_was_asked_before(tmp_path):
     for step in range(4):
         one.batch(step)
     for a, b in ((one.batch(4), other.batch(4)), (next(one.validation()), next(other.validation()))):
-        assert (
-            torch.equal(a["x"], b["x"])
-            and torch.equal(a["edges"], b["edges"])
-            and torch.equal(a.target, b.target)
-        )
+        assert torch.equal(a["x"], b["x"]) and torch.equal(a["edges"], b["edges"]) and torch.equal(a.target, b.target)
     assert not torch.equal(one.batch(4)["x"], prepared(path, seed=6, **how).source.batch(4)["x"])
 
 

@@ -45,9 +45,7 @@ def test_a_move_by_a_share_of_the_side(monkeypatch):
 @pytest.mark.parametrize("how, whole", [({"crop": 0.2}, True), ({"crop": 0.2, "zoom": 0.1}, False)])
 def test_moves_alone_are_by_whole_pixels(how, whole):
     x, before = after(**how)[:, 0].flatten(1), X[:, 0].flatten(1)
-    nearest = (
-        (x[:, :, None] - before[:, None]).abs().amin(-1)
-    )  # each pixel is one of the image, or between them
+    nearest = (x[:, :, None] - before[:, None]).abs().amin(-1)  # each pixel is one of the image, or between them
     assert (nearest < 1e-5).all(1).float().mean() == whole
     assert not torch.equal(x, before)
 
@@ -112,9 +110,7 @@ def test_zoom_shows_a_ramp_flatter_or_steeper_about_its_middle(monkeypatch, rand
     monkeypatch.setattr(torch, "rand", lambda *size: torch.full(size, rand))
     x = augment(ramp, AugmentConfig(zoom=0.5))
     inside = slice(2, 10)
-    torch.testing.assert_close(
-        x[..., inside], (0.5 + 0.02 * places * scale).expand(2, 3, 12, 12)[..., inside]
-    )
+    torch.testing.assert_close(x[..., inside], (0.5 + 0.02 * places * scale).expand(2, 3, 12, 12)[..., inside])
 
 
 def test_the_same_seed_is_the_same_change():

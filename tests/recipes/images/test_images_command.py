@@ -75,9 +75,7 @@ class Heard(Observer):
 def trained(data, model="vit", out="run", steps=3, **options):
     heard = Heard()
     how = SMALL[model] | {"train.batch": 8, "train.evaluate_every": 1000} | options
-    return train.train(
-        "images", data=data, model=model, out=out, steps=steps, options=how, observers=[heard]
-    ), heard
+    return train.train("images", data=data, model=model, out=out, steps=steps, options=how, observers=[heard]), heard
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -86,9 +84,7 @@ def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(images, kind
     assert run.config.kind == kind and run.config.model["classes"] == 2 and run.config.model["size"] == 12
     assert [note for note in heard.notes if "bad.png is not a readable image" in note]
     answer = predict("run", ["pictures/bright/01.png"])[0]
-    pixels = (
-        torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
-    )
+    pixels = torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
     about = run.config.processor["fitted"]
     with torch.no_grad():
         shares = load_model(run)((pixels - about["mean"][0]) / about["deviation"][0]).softmax(-1)[0]
@@ -111,9 +107,7 @@ def test_it_learns_and_the_command_line_says_so(images, capsys, everything):
     made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
     assert out.splitlines()[-3] == f"mine: {made}"
     assert re.search(
-        r"^kept: the averaged weights of step \d+.*, which had the highest validation accuracy$",
-        out,
-        re.MULTILINE,
+        r"^kept: the averaged weights of step \d+.*, which had the highest validation accuracy$", out, re.MULTILINE
     )
     last = [event for event in Run.open("mine").metrics() if event["event"] == "validation"][-1]
     assert last["accuracy"] == 1.0
@@ -127,9 +121,7 @@ def test_it_learns_and_the_command_line_says_so(images, capsys, everything):
         "report.html",
         "model.safetensors",
     } <= names
-    laws, again = (
-        found["laws"] for found in (json.loads(Path("mine/laws.json").read_text()), check("mine").to_json())
-    )
+    laws, again = (found["laws"] for found in (json.loads(Path("mine/laws.json").read_text()), check("mine").to_json()))
     assert [law | {"seconds": 0} for law in laws] == [law | {"seconds": 0} for law in again]
     assert all(law["ok"] for law in laws)
     assert main.main(["predict", "mine", "pictures/bright/01.png", "pictures/dark/00.png", "--json"]) == 0
@@ -155,8 +147,7 @@ def test_stopped_and_resumed_equals_never_stopped(images):
     trained(images, out="cut", steps=3, **{"train.decay": 0.0, **how})
     train.train("images", out="cut", resume=True, steps=6, observers=[])
     losses = [
-        [event["loss"] for event in Run.open(out).metrics() if event["event"] == "step"]
-        for out in ("cut", "whole")
+        [event["loss"] for event in Run.open(out).metrics() if event["event"] == "step"] for out in ("cut", "whole")
     ]
     assert losses[0] == losses[1] and len(losses[0]) == 6
 
@@ -181,11 +172,7 @@ def test_what_is_asked_for_stays_and_the_command_line_says_the_same(images):
         small = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--train.steps", "1"]
         assert main.main(["train", "images", "--model", "vit", "--out", out, *words, *small]) == 0
     models = [Run.open(name).config.model for name in asked]
-    assert [(each["size"], each["patch"]) for each in models] == [
-        (24, 6),
-        (32, patch_of(32)),
-        (12, patch_of(12)),
-    ]
+    assert [(each["size"], each["patch"]) for each in models] == [(24, 6), (32, patch_of(32)), (12, patch_of(12))]
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "130", "240"])
@@ -216,9 +203,7 @@ def test_the_commands_of_the_page_run(images, monkeypatch):
     shutil.copy("photos/cat/01.png", "photos/cat/1.jpg")
     Path("photos.csv").write_text("path,kind\nphotos/cat/01.png,cat\nphotos/dark/00.png,dark\n")
     Path("new.csv").write_text("file\nphotos/cat/01.png\n")
-    Path("faces.csv").write_text(
-        "file,age\nphotos/cat/01.png,20.5\nphotos/dark/00.png,31\nphotos/cat/02.png,7\n"
-    )
+    Path("faces.csv").write_text("file,age\nphotos/cat/01.png,20.5\nphotos/dark/00.png,31\nphotos/cat/02.png,7\n")
     shutil.copy("photos/cat/01.png", "photo.jpg")
     draw = np.random.default_rng(0).integers(0, 256, (20, 12, 12)).astype(np.uint8)
     np.savez("pictures.npz", x=draw, y=np.arange(20) % 2)
@@ -238,11 +223,7 @@ def test_the_commands_of_the_page_run(images, monkeypatch):
         assert program == "regard"
         if command == "train":
             kind = words[words.index("--model") + 1] if "--model" in words else "resnet9"
-            words += [
-                word
-                for name, value in SMALL[kind].items()
-                for word in (f"--{name}", *map(str, np.ravel(value)))
-            ]
+            words += [word for name, value in SMALL[kind].items() for word in (f"--{name}", *map(str, np.ravel(value)))]
             words += ["--train.steps", "1"]
         if command in ("train", "predict"):
             assert main.main([command, *words]) == 0, line
@@ -253,18 +234,11 @@ def test_the_commands_of_the_page_run(images, monkeypatch):
 def test_the_page_says_the_defaults(images):
     """Of the table of changes in docs/images.md: for images of your own, and for the digits."""
     page = (Path(__file__).parents[3] / "docs" / "images.md").read_text("utf-8")
-    rows = re.findall(
-        r"^\| `--data\.(augment\.)?([\w-]+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE
-    )
-    for place, data in (
-        (2, get_recipe("images").defaults(images).data),
-        (3, get_recipe("images").defaults().data),
-    ):
+    rows = re.findall(r"^\| `--data\.(augment\.)?([\w-]+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE)
+    for place, data in ((2, get_recipe("images").defaults(images).data), (3, get_recipe("images").defaults().data)):
         for row in rows:
             value = getattr(data.augment if row[0] else data, row[1].replace("-", "_"))
-            assert row[place] == (
-                {False: "off", True: "on"}[value] if isinstance(value, bool) else f"{value:g}"
-            ), row
+            assert row[place] == ({False: "off", True: "on"}[value] if isinstance(value, bool) else f"{value:g}"), row
     names = {row[1].replace("-", "_") for row in rows}
     assert names == {*(field.name for field in fields(AugmentConfig)), "smoothing"}
 
@@ -318,10 +292,7 @@ def test_patches_that_do_not_divide_the_image_are_noted(images, kind):
         (["--data", "pictures", "--model", "resnext"], "'resnext'.*'resnet'"),
         (["--data", "pictures", "--model.colours", "1"], r"--model\.colours follows.*data"),
         (["--data", "pictures", "--data.damaged", "stop"], r"bad\.png.*image"),
-        (
-            ["--data", "pictures", "--data.augment.crop", "3"],
-            r"--data\.augment\.crop.*0.*1.*3\.0",
-        ),
+        (["--data", "pictures", "--data.augment.crop", "3"], r"--data\.augment\.crop.*0.*1.*3\.0"),
     ],
 )
 def test_what_is_wrong_is_one_line(images, capsys, words, said):

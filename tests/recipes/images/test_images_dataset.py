@@ -22,13 +22,9 @@ def images(tmp_path):
     for i in range(40):
         place = tmp_path / "data" / ("cats" if i % 2 else "dogs")
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(draw.integers(0, 256, (20 + i % 3, 24, 3)).astype(np.uint8)).save(
-            place / f"{i:02}.png"
-        )
+        Image.fromarray(draw.integers(0, 256, (20 + i % 3, 24, 3)).astype(np.uint8)).save(place / f"{i:02}.png")
     (tmp_path / "data" / "cats" / "bad.png").write_text("no image")
-    (tmp_path / "data" / "dogs" / "bad.png").write_bytes(
-        (tmp_path / "data" / "dogs" / "00.png").read_bytes()[:400]
-    )
+    (tmp_path / "data" / "dogs" / "bad.png").write_bytes((tmp_path / "data" / "dogs" / "00.png").read_bytes()[:400])
     return tmp_path
 
 
@@ -49,10 +45,7 @@ def test_batches_hold_the_files_and_their_classes(images):
     batch = job.source.batch(3)
     assert batch["x"].dtype == torch.uint8 and batch["x"].shape == (8, 3, 16, 16)
     good = [i for i in range(42) if "bad" not in examples.names(i)]
-    where = {
-        read(examples.names(i), 16, 3, "crop").tobytes(): job.labels.index(examples.target_of(i))
-        for i in good
-    }
+    where = {read(examples.names(i), 16, 3, "crop").tobytes(): job.labels.index(examples.target_of(i)) for i in good}
     assert [where[each.numpy().tobytes()] for each in batch["x"]] == batch.target.tolist()
 
 

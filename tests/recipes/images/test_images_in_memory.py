@@ -34,11 +34,7 @@ def test_images_in_memory_are_answered_as_files_are(run):
     paths = ["pictures/bright/01.png", "pictures/dark/02.png"]
     opened = [Image.open(path) for path in paths]
     true = predict(run, paths)
-    for given in (
-        opened,
-        [np.asarray(each) for each in opened],
-        [np.asarray(each)[:, :, None] for each in opened],
-    ):
+    for given in (opened, [np.asarray(each) for each in opened], [np.asarray(each)[:, :, None] for each in opened]):
         found = predict(run, given)
         assert [each.labels for each in found] == [pytest.approx(each.labels) for each in true]
         assert [each.input for each in found] == ["image 1", "image 2"]
@@ -60,9 +56,7 @@ def test_an_image_in_memory_is_turned_as_its_camera_says_and_drawn(run):
     assert predict(run, Image.open("side.jpg"))[0].labels == predict(run, "side.jpg")[0].labels
     assert predict(run, "side.jpg")[0].labels != predict(run, side)[0].labels
     (answer,) = predict(run, side, out="looked.png")
-    assert (answer.input, answer.picture) == ("image 1", "looked.png") and os.path.getsize(
-        "looked.png"
-    ) > 1000
+    assert (answer.input, answer.picture) == ("image 1", "looked.png") and os.path.getsize("looked.png") > 1000
 
 
 @pytest.mark.parametrize("given, words", [
@@ -82,10 +76,7 @@ def test_inputs_for_the_model_itself_are_refused(run):
 
 def test_arrays_and_rows_in_memory_train_as_files_do(run, no_report):
     files = sorted(Path("pictures").rglob("*.png"))
-    pixels, labels = (
-        np.stack([np.asarray(Image.open(file)) for file in files]),
-        [f.parent.name for f in files],
-    )
+    pixels, labels = (np.stack([np.asarray(Image.open(file)) for file in files]), [f.parent.name for f in files])
     rows = [{"file": str(file), "label": label} for file, label in zip(files, labels, strict=True)]
     small = {"model.widths": (4, 4), "model.hidden": 8}
     how = {"model": "lenet", "steps": 2, "options": small, "observers": []}

@@ -153,25 +153,14 @@ def test_what_lies_about_in_a_folder_is_passed_over_or_noted(tmp_path):
 
 def test_what_is_passed_over_is_counted_by_its_ending(tmp_path):
     place = folder(tmp_path)
-    for name in (
-        "2/a.CR2",
-        "2/b.cr2",
-        "10/deeper/c.cr2",
-        "2/notes.txt",
-        "10/README",
-        "labels.csv",
-        "10/.hidden.txt",
-    ):
+    for name in ("2/a.CR2", "2/b.cr2", "10/deeper/c.cr2", "2/notes.txt", "10/README", "labels.csv", "10/.hidden.txt"):
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).touch()
     said = "skipped files whose names are not those of images: 3 .cr2, 1 without an ending, 1 .csv, 1 .txt"
     assert find(place).notes == (f"{said}; RAW images are not read, convert them to JPEG or PNG",)
     for path in place.rglob("*.png"):
         path.rename(path.with_suffix(".cr2"))
-    with pytest.raises(
-        ValueError,
-        match=r"images \(.png.*2.*skipped.*9 .cr2, 1",
-    ):
+    with pytest.raises(ValueError, match=r"images \(.png.*2.*skipped.*9 .cr2, 1"):
         find(place)
     for number in range(9):
         (place / "2" / f"x.a{number}").touch()
@@ -323,10 +312,7 @@ def wrong(tmp_path, kind):
         ("cut off", "6 × 5 × 5 bytes.*143.*cut.*damaged"),
         ("no idx", "it begins with 47 49 46 38"),
         ("objects", "Python.*never"),
-        (
-            "collections",
-            "holds several collections: emnist-balanced, emnist-letters; put.*files.*into.*folder",
-        ),
+        ("collections", "holds several collections: emnist-balanced, emnist-letters; put.*files.*into.*folder"),
         ("damaged gz", "is damaged: "),
         ("cut gz", "damaged: Compressed"),
         ("bomb", "hold 6 × 5 × 5 bytes.*holds more"),
@@ -334,17 +320,11 @@ def wrong(tmp_path, kind):
         ("no pixels", "images.*5 × 0 pixels"),
         ("damaged npz", "or is damaged"),
         ("text as npz", r"not.*\.npz file, whatever.*name"),
-        (
-            "one-hot",
-            r"labels.*shape \(6, 2\).*'y'.*image \(if",
-        ),
+        ("one-hot", r"labels.*shape \(6, 2\).*'y'.*image \(if"),
         ("flat", r"images.*shape \(6, 25\).*'x'.*n h"),
         ("alpha", r"images.*shape \(6, 5, 5, 4\).*n h"),
         ("not finite", "labels.*finite.*'y'"),
-        (
-            "one deeper",
-            r"'Pets'.*tell apart\..*classes.*Cat.*Dog.*--data ",
-        ),
+        ("one deeper", r"'Pets'.*tell apart\..*classes.*Cat.*Dog.*--data "),
         ("splits and more", "train.*classes.*splits"),
         ("flat splits", "test.*train.*classes"),
         ("no path", "line 3 of .*'file'; fill"),

@@ -66,9 +66,7 @@ def predict_command(capsys, *words):
     return code, said.out, said.err
 
 
-@pytest.mark.parametrize(
-    "given", ["pictures/red/03.png", Path("pictures/red/03.png"), [Path("pictures/red/03.png")]]
-)
+@pytest.mark.parametrize("given", ["pictures/red/03.png", Path("pictures/red/03.png"), [Path("pictures/red/03.png")]])
 def test_from_python_one_image_may_be_given_as_it_is(given):
     (answer,) = predict(run_of(), given)
     assert answer.input == "pictures/red/03.png" and answer.error is None
@@ -92,11 +90,7 @@ def test_a_folder_gets_a_file_for_each_and_a_sheet_shows_all(capsys, tmp_path):
     code, out, _ = predict_command(capsys, run_of(), *given, "--json", "--out", f"{tmp_path}/new/folder")
     files = [json.loads(line)["picture"] for line in out.splitlines()]
     assert code == 0
-    assert [os.path.basename(file) for file in files] == [
-        "red-03-looked.png",
-        "blue-03-looked.png",
-        "04-looked.png",
-    ]
+    assert [os.path.basename(file) for file in files] == ["red-03-looked.png", "blue-03-looked.png", "04-looked.png"]
     assert sorted(os.listdir(tmp_path / "new" / "folder")) == sorted(map(os.path.basename, files))
     code, out, _ = predict_command(capsys, run_of(), *given, "--out", f"{tmp_path}/all.svg")
     assert code == 0 and out.count("all.svg") == 1
@@ -170,18 +164,10 @@ def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(ca
 def test_a_folder_and_a_pattern_stand_for_all_images_in_them(capsys, tmp_path):
     deeper = tmp_path / "photos" / "deeper"
     deeper.mkdir(parents=True)
-    for name in (
-        "photos/b.png",
-        "photos/a.PNG",
-        "photos/deeper/c.png",
-        "photos/.hidden.png",
-        "photos/[1].png",
-    ):
+    for name in ("photos/b.png", "photos/a.PNG", "photos/deeper/c.png", "photos/.hidden.png", "photos/[1].png"):
         shutil.copy("pictures/red/03.png", tmp_path / name)
     (tmp_path / "photos" / "notes.txt").write_text("no image, and nobody asked for it")
-    assert (
-        predict_command(capsys, run_of(), f"{tmp_path}/photos/b.png", "--out", f"{tmp_path}/photos/")[0] == 0
-    )
+    assert predict_command(capsys, run_of(), f"{tmp_path}/photos/b.png", "--out", f"{tmp_path}/photos/")[0] == 0
     assert (tmp_path / "photos" / "b-looked.png").exists()  # drawn there, and no input of the next command
 
     def answered(*words):
@@ -191,16 +177,9 @@ def test_a_folder_and_a_pattern_stand_for_all_images_in_them(capsys, tmp_path):
 
     assert answered(str(tmp_path / "photos")) == ["[1].png", "a.PNG", "b.png", "deeper/c.png"]
     assert answered(f"{tmp_path}/photos/*") == ["[1].png", "a.PNG", "b-looked.png", "b.png"]  # as it says
-    assert answered(f"{tmp_path}/photos/**/?.png", f"{tmp_path}/photos/b.png") == [
-        "b.png",
-        "deeper/c.png",
-        "b.png",
-    ]
+    assert answered(f"{tmp_path}/photos/**/?.png", f"{tmp_path}/photos/b.png") == ["b.png", "deeper/c.png", "b.png"]
     assert answered(f"{tmp_path}/photos/[1].png") == ["[1].png"]  # a file of that name is no pattern
-    for given, said in (
-        (f"{tmp_path}/photos/*.jpg", "matches no images"),
-        (f"{tmp_path}/empty", "holds no images"),
-    ):
+    for given, said in ((f"{tmp_path}/photos/*.jpg", "matches no images"), (f"{tmp_path}/empty", "holds no images")):
         (tmp_path / "empty").mkdir(exist_ok=True)
         code, _, err = predict_command(capsys, run_of(), given)
         assert (
@@ -215,11 +194,7 @@ def test_names_that_are_equal_are_told_apart_by_their_folders():
     called = draw.told_apart(given)
     named = [called[each] for each in given]
     assert named == ["cat/1.png", "dog/1.png", "2.png", "a/x/1.png", "b/x/1.png", "1.png"]
-    assert draw.told_apart(["a.png", "./a.png", "b.png"]) == {
-        "a.png": "a.png",
-        "./a.png": "a.png",
-        "b.png": "b.png",
-    }
+    assert draw.told_apart(["a.png", "./a.png", "b.png"]) == {"a.png": "a.png", "./a.png": "a.png", "b.png": "b.png"}
     assert draw.names([*named, "cat-1.png", "cat-1.jpg", "dog/1.png"]) == [
         "cat-1-looked.png",
         "dog-1-looked.png",
@@ -231,18 +206,12 @@ def test_names_that_are_equal_are_told_apart_by_their_folders():
         "cat-1-jpg-looked.png",
         "dog-1-png-looked.png",
     ]
-    assert draw.names(["1.png", "1.png", "1.png"]) == [
-        "1-looked.png",
-        "1-png-looked.png",
-        "1-2-looked.png",
-    ]
+    assert draw.names(["1.png", "1.png", "1.png"]) == ["1-looked.png", "1-png-looked.png", "1-2-looked.png"]
 
 
 def test_what_is_drawn_says_what_it_is(monkeypatch):
     lines = []
-    monkeypatch.setattr(
-        draw.overlays, "draw_lines", lambda rows: lines.extend(rows) or draw.plot.plotter().figure()
-    )
+    monkeypatch.setattr(draw.overlays, "draw_lines", lambda rows: lines.extend(rows) or draw.plot.plotter().figure())
     (answer,) = predict(run_of("vit", **{"data.views": "flip"}), ["pictures/red/03.png"], out="vit-flip.png")
     (label, share), *_ = answer.labels.items()
     assert lines[0].words.startswith(f"{label} {say_percent(share)} (then ")
@@ -250,8 +219,7 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     first, second = (overlay.title for overlay in lines[0].overlays)
     assert first == "rollout of attention, one layer,\nto the mean of all patches"
     assert (
-        second.startswith("occlusion map: how much the logit drops\nwhen a patch is greyed out")
-        and "orange" in second
+        second.startswith("occlusion map: how much the logit drops\nwhen a patch is greyed out") and "orange" in second
     )
     model = generate.load("vit-flip")
     x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
@@ -275,9 +243,7 @@ def test_images_of_another_size_grey_and_turned(capsys, tmp_path):
     assert predict_command(capsys, run_of(), *given, "--out", str(tmp_path / "three.pdf"))[0] == 0
     upright = open_target(run_of()).reader.read(given[1]).image
     wanted = (
-        np.asarray(
-            image.rotate(-90, expand=True).crop((0, 10, 30, 40)).resize((16, 16), Image.Resampling.BILINEAR)
-        )
+        np.asarray(image.rotate(-90, expand=True).crop((0, 10, 30, 40)).resize((16, 16), Image.Resampling.BILINEAR))
         / 255
     )
     assert float((upright - torch.from_numpy(wanted).permute(2, 0, 1)).abs().mean()) < 0.03
@@ -310,8 +276,7 @@ def test_only_images_are_drawn(capsys):
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
     answer = Prediction(input="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})
     assert (
-        draw.overlays.prediction_title(list(answer.labels.items()), "b$x$.png")
-        == "$1 75.0% (then c 25.0%)   b$x$.png"
+        draw.overlays.prediction_title(list(answer.labels.items()), "b$x$.png") == "$1 75.0% (then c 25.0%)   b$x$.png"
     )
     line = draw.overlays.Line("$1 75% $x", torch.rand(3, 4, 4), [])
     draw.plot.save(draw.overlays.draw_lines([line]), tmp_path / "signs.png")
@@ -360,9 +325,7 @@ def views_of(path):
     return data, {view["view"]: view for view in data["views"]}
 
 
-@pytest.mark.parametrize(
-    "views, said", [("one", None), ("shifts", "5 views (shifts)"), ("turns", "4 views (turns)")]
-)
+@pytest.mark.parametrize("views, said", [("one", None), ("shifts", "5 views (shifts)"), ("turns", "4 views (turns)")])
 def test_the_page_gives_the_answer_of_predict(views, said):
     name = run_of("vit", **{"data.views": views, "train.seed": 5})
     (answer,) = predict(name, ["pictures/red/03.png"])
@@ -392,13 +355,7 @@ def test_what_matters_is_that_of_the_answer_of_all_views():
     x = torch.zeros(1, 1, 4, 4)
     x[..., :2] = 1.0
     judge = MultiView(views="2 views (flip)", predict=partial(average_views, views="flip"))
-    how = {
-        "pixels": "x",
-        "grid": (1, 2),
-        "image": torch.rand(3, 4, 4),
-        "answers": "classes",
-        "called": str,
-    }
+    how = {"pixels": "x", "grid": (1, 2), "image": torch.rand(3, 4, 4), "answers": "classes", "called": str}
     scene = gather(Picky(), ImageInput(inputs={"x": x}, judged=judge, **how), name="picky", tsne=False)
     shown = {view["view"]: view for view in scene.data["views"]}
     assert shown["classes"]["likely"][0][0] == "1"  # as it stands it would be 0
@@ -438,9 +395,7 @@ def test_a_page_of_a_run_is_small_and_has_all_views(kind):
     path = look(run_of(kind), "pictures/blue/03.png", out=f"{kind}.html")
     text = path.read_text()
     _, views = views_of(path)
-    assert {"image", "contribution", "features", "embeddings", "classes"} <= views.keys() and len(
-        text
-    ) < 1_000_000
+    assert {"image", "contribution", "features", "embeddings", "classes"} <= views.keys() and len(text) < 1_000_000
     assert views["embeddings"]["items"][0]["name"] == "validation images" and views["embeddings"]["sheets"]
     assert ("attention" in views) == (kind == "swin") == bool(views["image"]["layers"])
     assert "filters" in views  # of Swin those that make a token of a patch

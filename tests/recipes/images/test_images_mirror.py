@@ -37,9 +37,7 @@ def test_classes_that_a_mirror_exchanges_are_noticed(ways, harmless):
 def test_two_classes_of_many_that_a_mirror_exchanges_are_noticed():
     """In all images the share of mistakes hardly grows; in these two classes it does."""
     pixels, classes = draw_arrows(840, (0, 1))
-    pixels[:, :, :, 0] = (
-        8 * (torch.arange(840) % 28)[:, None, None]
-    )  # 28 classes by the brightness of a border
+    pixels[:, :, :, 0] = 8 * (torch.arange(840) % 28)[:, None, None]  # 28 classes by the brightness of a border
     pixels[:, :, :, -1] = pixels[:, :, :, 0]
     classes = torch.arange(840) % 28
     assert try_mirror(pixels, classes).harmless

@@ -85,9 +85,7 @@ def test_views_are_averaged_as_probabilities(views):
         model, [Batch({"x": PIXELS[:4]}, TARGET[:4]), Batch({"x": PIXELS[4:]}, TARGET[4:])], 4
     )
     assert counts.sum(1).tolist() == [2, 2, 1, 1]
-    assert all(
-        counts[i, j] == ((i == TARGET) & (expected.argmax(-1) == j)).sum() for i in range(4) for j in range(4)
-    )
+    assert all(counts[i, j] == ((i == TARGET) & (expected.argmax(-1) == j)).sum() for i in range(4) for j in range(4))
 
 
 def test_weights_are_judged_by_the_loss_that_is_learned():
@@ -125,7 +123,4 @@ def test_changes_are_for_training_only():
         model, [Batch({"x": PIXELS}, TARGET)]
     )
     torch.manual_seed(0)
-    assert (
-        changing.loss(model, Batch({"x": PIXELS}, TARGET))[0]
-        != task().loss(model, Batch({"x": PIXELS}, TARGET))[0]
-    )
+    assert changing.loss(model, Batch({"x": PIXELS}, TARGET))[0] != task().loss(model, Batch({"x": PIXELS}, TARGET))[0]

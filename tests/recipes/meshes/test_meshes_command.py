@@ -52,10 +52,10 @@ def write_off(path, points, faces):
 
 
 def write_ply(path, points, faces, labels):
-    head = f"ply\nformat ascii 1.0\nelement vertex {len(points)}\nproperty float x\nproperty float y\nproperty float z\n"
-    head += (
-        f"property int label\nelement face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n"
+    head = (
+        f"ply\nformat ascii 1.0\nelement vertex {len(points)}\nproperty float x\nproperty float y\nproperty float z\n"
     )
+    head += f"property int label\nelement face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n"
     rows = [f"{x} {y} {z} {label}" for (x, y, z), label in zip(points, labels, strict=True)]
     path.write_text(head + "\n".join([*rows, *(f"3 {a} {b} {c}" for a, b, c in faces)]) + "\n")
 
@@ -196,8 +196,7 @@ def test_a_class_for_each_vertex(tmp_path):
     with torch.no_grad():
         view = mesh_data(model, model(**given.inputs), given)
     assert (
-        view["groups"]["names"] == ["0", "1"]
-        and [each["name"] for each in view["measures"]][-1] == "Gauss curvature"
+        view["groups"]["names"] == ["0", "1"] and [each["name"] for each in view["measures"]][-1] == "Gauss curvature"
     )
     write_ply(tmp_path / "bodies" / "6.ply", points, faces, points[:, 2] * 0)
     other = tmp_path / "bodies" / "7.off"
@@ -247,9 +246,7 @@ def test_what_a_page_sends_is_read_by_its_content(solids):
     assert len(reader.read(data).places) == len(reader.read(f"{solids}/box/0.off").places)
     text = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"
     assert len(reader.read(text).places) == 3
-    with pytest.raises(
-        ValueError, match="the file .*face 1 names a vertex that is not there; it has 3 vertices"
-    ):
+    with pytest.raises(ValueError, match="the file .*face 1 names a vertex that is not there; it has 3 vertices"):
         reader.read(text.replace(b"f 1 2 3", b"f 1 2 9"))
 
 

@@ -14,10 +14,7 @@ def waves(n=N, seed=0):
 def write_months(path, values=None, first="2010-01"):
     values = waves() if values is None else values
     months = np.datetime64(first) + np.arange(len(values))
-    rows = [
-        f"{month},{'' if np.isnan(value) else f'{value:.6f}'}"
-        for month, value in zip(months, values, strict=True)
-    ]
+    rows = [f"{month},{'' if np.isnan(value) else f'{value:.6f}'}" for month, value in zip(months, values, strict=True)]
     path.write_text("\n".join(["month,sold", *rows]))
     return str(path)
 

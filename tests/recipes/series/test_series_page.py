@@ -92,6 +92,4 @@ def test_a_changed_value_changes_the_forecast_of_a_served_page(browser, live):
         slider = shown.get_by_label("forecast after")
         slider.press("Home")
         eventually(shown, lambda: shown.get_by_label("forecast after").input_value(), "2")
-        eventually(
-            shown, lambda: "It learned from this part" in shown.locator(".sentence").first.inner_text(), True
-        )
+        eventually(shown, lambda: "It learned from this part" in shown.locator(".sentence").first.inner_text(), True)

@@ -36,11 +36,7 @@ def test_months_are_equal_steps_and_come_back_as_dates(tmp_path):
     "times, following, step",
     [
         (("2024-03-30T23:00", "2024-03-31T00:00", "2024-03-31T01:00"), "2024-03-31T02:00:00", "hour"),
-        (
-            ("2024-03-31T00:00+01:00", "2024-03-31T00:00Z", "2024-03-31T01:00Z"),
-            "2024-03-31T02:00:00+00:00",
-            "hour",
-        ),
+        (("2024-03-31T00:00+01:00", "2024-03-31T00:00Z", "2024-03-31T01:00Z"), "2024-03-31T02:00:00+00:00", "hour"),
         (("2024-02-27", "2024-02-28", "2024-02-29"), "2024-03-01", "day"),
         (("19580329", "19580405", "19580412"), "1958-04-19", "week"),
         (("2020Q3", "2020Q4", "2021Q1"), "2021-04-01", "quarter"),
@@ -62,8 +58,7 @@ def test_long_tables_wide_tables_and_tables_without_a_header(tmp_path):
     bare = read(write(tmp_path, "1.5\n2.5\n4\n"))
     assert bare.series[0].values[:, 0].tolist() == [1.5, 2.5, 4]
     mixed = read(
-        write(tmp_path, "t,v\n3,c\n1,a\n2,b\n".replace("c", "30").replace("a", "10").replace("b", "20")),
-        time="t",
+        write(tmp_path, "t,v\n3,c\n1,a\n2,b\n".replace("c", "30").replace("a", "10").replace("b", "20")), time="t"
     )
     assert mixed.series[0].values[:, 0].tolist() == [10, 20, 30] and "sorted" in mixed.notes[0]
 
@@ -80,9 +75,7 @@ def test_arrays_and_parquet(tmp_path):
     from pyarrow import parquet
 
     days = np.datetime64("2024-01-01") + np.arange(5)
-    parquet.write_table(
-        pyarrow.table({"when": days, "v": [1.0, None, 3.0, 4.0, 5.0]}), tmp_path / "p.parquet"
-    )
+    parquet.write_table(pyarrow.table({"when": days, "v": [1.0, None, 3.0, 4.0, 5.0]}), tmp_path / "p.parquet")
     file = read(tmp_path / "p.parquet")
     assert file.equal and file.clock.word == "day" and np.isnan(file.series[0].values[1, 0])
 
@@ -135,9 +128,7 @@ def test_the_season_is_found_in_the_data_or_in_the_dates(tmp_path):
     assert guess_season(plain, [90]) == 12
     walk = np.random.default_rng(1).normal(size=300).cumsum()
     days = np.datetime64("2024-01-01") + np.arange(300)
-    drift = read(
-        write(tmp_path, "\n".join(["date,v", *(f"{d},{v}" for d, v in zip(days, walk, strict=True))]))
-    )
+    drift = read(write(tmp_path, "\n".join(["date,v", *(f"{d},{v}" for d, v in zip(days, walk, strict=True))])))
     assert guess_season(drift, [300]) == 1  # a walk has no week in it
 
 

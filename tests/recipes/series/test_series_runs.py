@@ -44,9 +44,7 @@ class Killer(Observer):
 
 def train(out, data, observers=(), steps=4, options=None, **how):
     wanted = SMALL | {"train.steps": steps} | (options or {})
-    return regard.train(
-        "series", data=data, out=out, options=wanted, observers=list(observers), report=False, **how
-    )
+    return regard.train("series", data=data, out=out, options=wanted, observers=list(observers), report=False, **how)
 
 
 def open_session(run):
@@ -98,9 +96,7 @@ def test_a_forecast_as_a_table_with_dates_and_quantiles(folder, months, run, cap
     assert [row["time"] for row in rows[:2]] == ["2020-01-01", "2020-02-01"] and len(rows) == 9
     low, middle, high = ([float(row[f"answer(q{q})"]) for row in rows] for q in (0.1, 0.5, 0.9))
     assert (np.diff([low, middle, high], axis=0) > 0).all()
-    np.testing.assert_allclose(
-        middle[:6], [part.values["q0.5"] for part in regard.predict(run.path, months)[0].each]
-    )
+    np.testing.assert_allclose(middle[:6], [part.values["q0.5"] for part in regard.predict(run.path, months)[0].each])
 
 
 def test_what_cannot_be_predicted_is_one_line(folder, run):
@@ -177,8 +173,7 @@ def test_gaps_are_filled_where_values_are_missing(folder):
     (prediction,) = regard.predict(made.path, path)
     assert [part.row["time"] for part in prediction.each] == ["2012-07-01", "2012-08-01", "2015-11-01"]
     assert all(
-        abs(part.values["q0.5"] - waves()[k]) < 12
-        for part, k in zip(prediction.each, (30, 31, 70), strict=True)
+        abs(part.values["q0.5"] - waves()[k]) < 12 for part, k in zip(prediction.each, (30, 31, 70), strict=True)
     )
     assert regard.predict(made.path, write_months(folder / "whole.csv"))[0].notes
     with pytest.raises(RegardError, match="--horizon.*fill"):
@@ -233,11 +228,7 @@ def test_the_page_shows_forecast_reasons_and_errors_and_takes_changes(run):
     assert series["task"] == "forecast" and series["ahead"] == 6 and len(series["truth"]) == 6
     assert series["times"][series["count"]] == "2019-01-01" and series["held"] == series["origin"] == 108
     assert series["effects"]["shape"] == [series["count"], 6, 1] and len(series["attention"]) == 1
-    assert [rival["name"] for rival in views["ahead"]["rivals"]] == [
-        "this model",
-        "linear part",
-        "seasonal naive",
-    ]
+    assert [rival["name"] for rival in views["ahead"]["rivals"]] == ["this model", "linear part", "seasonal naive"]
     last = series["count"] - 1
     changed = session.show({"values": [last, 0, 3000]})
     after = next(view for view in changed["views"] if view["view"] == "series")

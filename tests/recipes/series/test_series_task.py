@@ -82,9 +82,7 @@ def test_training_never_sees_what_was_held_out(equal):
         assert ("where" not in a) == equal
     tested = waves()
     tested[96:] = 1e6
-    for a, b in zip(
-        first.validation(), source_of([one(tested, times)], equal=equal).validation(), strict=True
-    ):
+    for a, b in zip(first.validation(), source_of([one(tested, times)], equal=equal).validation(), strict=True):
         np.testing.assert_array_equal(a.target, b.target)
     moments = [origin for _, origin in first.moments("test", 1000)]
     assert moments == list(range(95, 116)) and len(first.moments("test", 5)) == 5
@@ -98,9 +96,7 @@ def test_the_windows_hold_what_they_say():
     np.testing.assert_allclose(np.diff(x[..., 0]), 1, atol=1e-4)
     now = np.take_along_axis(x, batch["asked"].numpy()[..., None], 1)
     after = scale.restore(batch.target[..., :2].numpy())
-    np.testing.assert_allclose(
-        after[..., 0] - now[:, :, None, 0], np.tile([1, 2, 3, 4], (8, 16, 1)), atol=1e-4
-    )
+    np.testing.assert_allclose(after[..., 0] - now[:, :, None, 0], np.tile([1, 2, 3, 4], (8, 16, 1)), atol=1e-4)
     assert after.max() < 2 * 72
     short = source_of([series, one(np.ones((40, 2)))], train=20, validation=30)
     padded = short.batch(0)
@@ -113,9 +109,7 @@ def test_the_linear_part_is_the_least_squares_of_numpy():
     x[:2] = 1.0, 0.5
     for k in range(2, 120):
         x[k] = 1.6 * x[k - 1] - 0.99 * x[k - 2]
-    config = TransformerSeriesConfig(
-        channels=1, horizon=HORIZON, quantiles=QUANTILES, lags=3, patch=2, dim=16, depth=1
-    )
+    config = TransformerSeriesConfig(channels=1, horizon=HORIZON, quantiles=QUANTILES, lags=3, patch=2, dim=16, depth=1)
     made = build_seeded(TransformerSeries, config)
     source = source_of([one(x)])
     fit_linear(made, source)
@@ -132,10 +126,7 @@ def test_measures_are_their_formulas():
     assert measures == pytest.approx({"MAE": 4 / 3, "RMSE": np.sqrt(10 / 3), "MASE": 2 / 3})
     quantiles = np.stack([found - 1, found, found + 1], 2)
     band = band_measures(truth, quantiles, QUANTILES)
-    lost = [
-        mean_pinball_loss([1, 2, 4], (found + k - 1)[~np.isnan(truth)], alpha=q)
-        for k, q in enumerate(QUANTILES)
-    ]
+    lost = [mean_pinball_loss([1, 2, 4], (found + k - 1)[~np.isnan(truth)], alpha=q) for k, q in enumerate(QUANTILES)]
     assert band["weighted quantile loss"] == pytest.approx(2 * np.mean(lost) * 3 / 7)
     assert band["80% band covers"] == pytest.approx(2 / 3)
 
@@ -208,9 +199,7 @@ def test_uneven_steps_are_forecast_where_they_come():
     series = one(np.sin(2 * np.pi * times / 12), times)
     held = [Held(series=series, train=100, validation=130)]
     source = ForecastSource(held, context=40, horizon=4, batch=8, seed=0, equal=False)
-    config = TransformerSeriesConfig(
-        channels=1, horizon=4, quantiles=QUANTILES, lags=14, patch=3, dim=16, depth=1
-    )
+    config = TransformerSeriesConfig(channels=1, horizon=4, quantiles=QUANTILES, lags=14, patch=3, dim=16, depth=1)
     made = build_seeded(TransformerSeries, config)
     before = Forecast(QUANTILES, equal=False).measure(made, source.validation())["loss"]
     fit_linear(made, source)

@@ -53,9 +53,7 @@ def baskets(tmp_path):
     random = np.random.default_rng(0)
     lines = ["basket,price,amount,total"]
     for i in range(120):
-        things = [
-            (round(random.uniform(1, 5), 2), int(random.integers(1, 4))) for _ in range(random.integers(1, 6))
-        ]
+        things = [(round(random.uniform(1, 5), 2), int(random.integers(1, 4))) for _ in range(random.integers(1, 6))]
         total = sum(price * amount for price, amount in things)
         lines += [f"{i},{price},{amount},{total:.2f}" for price, amount in things]
     (tmp_path / "baskets.csv").write_text("\n".join(lines) + "\n")
@@ -68,9 +66,7 @@ BASKET = {"data__id": "basket", "data__target": "total"}
 def test_empty_clouds_and_numbers_that_never_change_are_noted(clouds, tmp_path):
     def notes(path, **how):
         recipe = get_recipe("sets")
-        settings = apply_settings(
-            recipe.defaults(str(path)), {f"data.{name}": value for name, value in how.items()}
-        )
+        settings = apply_settings(recipe.defaults(str(path)), {f"data.{name}": value for name, value in how.items()})
         return recipe.prepare(settings, DataContext(cache=tmp_path)).notes
 
     assert notes(clouds) == ()
@@ -108,11 +104,7 @@ def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys)
     ]
     assert commands.COMMANDS["train"].run(words) == 0
     told = capsys.readouterr().out
-    assert (
-        "accuracy" in told
-        and "laws that hold: permutation, " in told
-        and told.endswith("next: regard look run\n")
-    )
+    assert "accuracy" in told and "laws that hold: permutation, " in told and told.endswith("next: regard look run\n")
     run = Run.open("run")
     assert run.config.kind == "pointnet" and all(
         (run.path / name).exists() for name in ("report.html", "confusion.png")
@@ -132,9 +124,7 @@ def test_every_kind_learns_every_task(kind, task, measure):
     points = {} if task in ("max", "statistics") else {"data__points": 12}
     run = trained(model=kind, data=task, steps=2, **points)
     looks = [
-        event
-        for event in run.metrics()
-        if "accuracy" in str(event) or "MAE" in str(event) or "log-" in str(event)
+        event for event in run.metrics() if "accuracy" in str(event) or "MAE" in str(event) or "log-" in str(event)
     ]
     assert measure in str(looks[-1])
 
@@ -162,18 +152,7 @@ def test_a_command_that_was_stopped_says_so_to_a_script(monkeypatch, capsys):
         def stepped(self, step, loss, tokens, seconds):
             signal.raise_signal(signal.SIGINT)
 
-    words = [
-        "sets",
-        "--data",
-        "sum",
-        "--train.steps",
-        "3",
-        "--train.batch",
-        "4",
-        "--model.hidden",
-        "16",
-        "--out",
-    ]
+    words = ["sets", "--data", "sum", "--train.steps", "3", "--train.batch", "4", "--model.hidden", "16", "--out"]
     assert commands.COMMANDS["train"].run([*words, "whole"]) == 0
     monkeypatch.setattr("regard.training.progress.watch", Stops)
     assert commands.COMMANDS["train"].run([*words, "half"]) == 130
@@ -189,16 +168,11 @@ def test_clouds_of_your_own(clouds, capsys):
     best = max(event["accuracy"] for event in run.metrics() if "accuracy" in event)
     assert best >= 0.8
     assert (
-        commands.COMMANDS["predict"].run(
-            [str(run.path), f"{clouds}/rod/0.npy", f"{clouds}/ball/3.npy", "--json"]
-        )
-        == 0
+        commands.COMMANDS["predict"].run([str(run.path), f"{clouds}/rod/0.npy", f"{clouds}/ball/3.npy", "--json"]) == 0
     )
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert next(iter(first["labels"])) == "rod" and next(iter(second["labels"])) == "ball"
-    assert first["input"].endswith("rod/0.npy") and sum(first["labels"].values()) == pytest.approx(
-        1, abs=1e-5
-    )
+    assert first["input"].endswith("rod/0.npy") and sum(first["labels"].values()) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_table_of_your_own_is_predicted_in_its_own_units(baskets, tmp_path, capsys):
@@ -220,16 +194,12 @@ def test_a_table_of_your_own_is_predicted_in_its_own_units(baskets, tmp_path, ca
     more.write_text("price,basket,amount\n2,x,2\n2,y,2\n1,x,3\n")
     assert commands.COMMANDS["predict"].run([str(run.path), str(more)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.rsplit(" ", 1)[1] for line in lines] == ["x", "y"] and all(
-        line.startswith("total ") for line in lines
-    )
+    assert [line.rsplit(" ", 1)[1] for line in lines] == ["x", "y"] and all(line.startswith("total ") for line in lines)
     assert abs(float(lines[0].split()[1]) - 7) < 2 and abs(float(lines[1].split()[1]) - 4) < 2
 
 
 def test_each_point_gets_an_answer(tmp_path, capsys):
-    lines = ["set,x,target"] + [
-        f"{i},{k},{'end' if k == 3 else 'inside'}" for i in range(20) for k in range(4)
-    ]
+    lines = ["set,x,target"] + [f"{i},{k},{'end' if k == 3 else 'inside'}" for i in range(20) for k in range(4)]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     run = trained(data=str(tmp_path / "t.csv"), model="settransformer", steps=3)
     assert load_model(run).config.each
@@ -247,18 +217,14 @@ def test_a_target_of_each_thing_that_depends_on_its_set_is_learned_by_default(tm
         lines += [f"{i},{each:.4f},{'high' if each > x.mean() else 'low'}" for each in x]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     run = trained(data="t.csv", steps=60, model__hidden=32, train__batch=32)
-    assert [event for event in run.metrics() if "accuracy" in event][-1][
-        "accuracy"
-    ] > 0.9  # alone: 0.7 at most
+    assert [event for event in run.metrics() if "accuracy" in event][-1]["accuracy"] > 0.9  # alone: 0.7 at most
 
 
 def test_clusters_are_told_with_their_shares(tmp_path):
     run = trained(data__task="clusters", model="settransformer", data__points=20)
     np.save(tmp_path / "points.npy", np.random.default_rng(0).normal(size=(30, 2)))
     (answer,) = predict(run.path, ["points.npy"])
-    assert len(answer.each) == 4 and sum(each.values["share"] for each in answer.each) == pytest.approx(
-        1, abs=1e-5
-    )
+    assert len(answer.each) == 4 and sum(each.values["share"] for each in answer.each) == pytest.approx(1, abs=1e-5)
 
 
 def test_what_is_looked_at_is_read_as_it_was_learned(clouds, baskets):
@@ -268,9 +234,7 @@ def test_what_is_looked_at_is_read_as_it_was_learned(clouds, baskets):
         trained("table", data=baskets, steps=1, **BASKET),
     )
     solid = open_target(made.path).reader.read()
-    assert solid.inputs["x"].shape == (1, 24, 3) and solid.inputs["x"].norm(dim=-1).max() == pytest.approx(
-        1, abs=1e-5
-    )
+    assert solid.inputs["x"].shape == (1, 24, 3) and solid.inputs["x"].norm(dim=-1).max() == pytest.approx(1, abs=1e-5)
     cloud = open_target(own.path).reader
     example, given = cloud.read(), cloud.read(f"{clouds}/rod/3.npy")
     assert example.inputs["x"].shape == (1, 20, 3) and given.inputs["x"].shape == (1, 23, 3)
@@ -325,10 +289,7 @@ def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch
 
 @pytest.mark.parametrize(
     "name, content, words",
-    [
-        ("few.npy", np.zeros((4, 2)), r"few\.npy.*3.*\(x, y, z\).*2"),
-        ("gone.npy", None, r"file gone\.npy"),
-    ],
+    [("few.npy", np.zeros((4, 2)), r"few\.npy.*3.*\(x, y, z\).*2"), ("gone.npy", None, r"file gone\.npy")],
 )
 def test_what_cannot_be_predicted(name, content, words):
     run = trained(data__points=8, steps=1)
@@ -370,10 +331,7 @@ def test_what_is_learned_with_what(data, kind):
         ({"model": "forest"}, "model.*sets.*'forest'.*deepsets"),
         ({"data": "nowhere"}, "nowhere; give.*folder.*point clouds.*table"),
         ({"data": "clustres"}, "there is no clustres .* clusters"),
-        (
-            {"model": "settransformer", "model__seeds": 3},
-            "one seed, got --model.seeds 3",
-        ),
+        ({"model": "settransformer", "model__seeds": 3}, "one seed, got --model.seeds 3"),
     ],
 )
 def test_what_cannot_be_trained(options, words):

@@ -30,9 +30,7 @@ def table(tmp_path, target, name="table.csv", mark=","):
     """Baskets in long form, the lines of a set not together."""
     lines = [(k, name, row) for name, rows in BASKETS.items() for k, row in enumerate(rows)]
     lines.sort(key=lambda line: line[0])
-    body = "".join(
-        mark.join([name, str(a), str(b), str(target(name, k))]) + "\n" for k, name, (a, b) in lines
-    )
+    body = "".join(mark.join([name, str(a), str(b), str(target(name, k))]) + "\n" for k, name, (a, b) in lines)
     return write(tmp_path, mark.join(["set", "price", "amount", "target"]) + "\n" + body, name)
 
 
@@ -62,9 +60,7 @@ def test_rows_are_gathered_by_set(tmp_path, mark, name):
 
 
 def test_text_is_a_class(tmp_path):
-    job = prepared(
-        table(tmp_path, lambda name, k: "even" if int(name[1:]) % 2 == 0 else "odd"), validation=0.2
-    )
+    job = prepared(table(tmp_path, lambda name, k: "even" if int(name[1:]) % 2 == 0 else "odd"), validation=0.2)
     assert job.labels == ("even", "odd") and job.processor.target.each is None
     assert job.counts == {"train": 32, "validation": 8, "test": 0}
     assert (job.processor.fitted.size, job.processor.fitted.elements) == (4, 100)
@@ -89,8 +85,7 @@ def test_a_few_whole_numbers_are_classes_and_others_are_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "target, asks",
-    [(lambda name, k: "first" if k == 0 else "later", "classes"), (lambda name, k: k + 0.5, "numbers")],
+    "target, asks", [(lambda name, k: "first" if k == 0 else "later", "classes"), (lambda name, k: k + 0.5, "numbers")]
 )
 def test_a_target_that_differs_within_a_set_is_asked_of_each_thing(tmp_path, target, asks):
     job = prepared(table(tmp_path, target), batch=16)
@@ -126,33 +121,17 @@ def test_columns_are_chosen_by_name(tmp_path):
         ("", "table.csv is empty", {}),
         ("set,x,target\n", "table.csv has no rows", {}),
         ("set,x,target\n1,2,a\n1,2\n", "3.*table.csv.*2.*3", {}),
-        (
-            "set,x,target\n1,2,a\n\n1,two,a\n",
-            "4.*table.csv.*'two'.*'x'",
-            {},
-        ),
+        ("set,x,target\n1,2,a\n\n1,two,a\n", "4.*table.csv.*'two'.*'x'", {}),
         ("set,x,target\n1,,a\n", "2.*table.csv.*'x'", {}),
         ("set,x,target\n1,nan,a\n", "2.*table.csv.*'x'", {}),
         ("set,x,target\n1,2,\n", "2.*table.csv.*missing.*'target'", {}),
         ("set,x,target\n1,2,nan\n", "2.*table.csv.*missing.*'target'", {}),
-        (
-            "id,x,target\n1,2,a\n",
-            "table.csv.*'set'.*id, x, target.*--data.id",
-            {},
-        ),
+        ("id,x,target\n1,2,a\n", "table.csv.*'set'.*id, x, target.*--data.id", {}),
         ("set,x,targets\n1,2,a\n", "'target'.*'targets'", {}),
         ("set,target\n1,a\n", "'set'.*'target'", {}),
         ("set,x,target\n1,2,a\n2,3,a\n", "has only the class 'a'", {}),
-        (
-            "set,x,target\n1,2,a\n3,4,b\n",
-            "too few sets for a validation split",
-            {},
-        ),
-        (
-            "set,x,target\n1,2,1\n2,3,x\n",
-            "3.*table.csv.*'x'.*'target'",
-            {"asks": "numbers"},
-        ),
+        ("set,x,target\n1,2,a\n3,4,b\n", "too few sets for a validation split", {}),
+        ("set,x,target\n1,2,1\n2,3,x\n", "3.*table.csv.*'x'.*'target'", {"asks": "numbers"}),
         ("set,x,target\n1,2,0.5\n", "there is 1 row", {}),
         ('set,x,target\n1,2,"a\n', "2.*table.csv.*CSV", {}),
     ],
@@ -182,9 +161,7 @@ def test_rows_in_memory_are_read_as_those_of_a_file(tmp_path):
     with open(path) as file:
         rows = list(csv.DictReader(file))
     ours, theirs = read(path), read(rows)
-    assert [ours.inputs(i)["x"].tolist() for i in range(40)] == [
-        theirs.inputs(i)["x"].tolist() for i in range(40)
-    ]
+    assert [ours.inputs(i)["x"].tolist() for i in range(40)] == [theirs.inputs(i)["x"].tolist() for i in range(40)]
     assert ours.plain == theirs.plain and theirs.what == "rows"
 
 
@@ -225,8 +202,7 @@ def test_a_folder_of_clouds(folder):
 
 def test_clouds_are_turned_when_asked(folder):
     still, turned, upright = (
-        prepared(str(folder), turn=turn, points=100, batch=12).source.batch(1)
-        for turn in ("none", "any", "upright")
+        prepared(str(folder), turn=turn, points=100, batch=12).source.batch(1) for turn in ("none", "any", "upright")
     )
 
     def lengths(batch):
@@ -234,9 +210,7 @@ def test_clouds_are_turned_when_asked(folder):
 
     torch.testing.assert_close(lengths(still), lengths(turned))
     torch.testing.assert_close(still["x"][..., 2], upright["x"][..., 2])
-    assert (still["x"] - turned["x"]).abs().max() > 0.1 and (still["x"] - upright["x"])[
-        ..., 0
-    ].abs().max() > 0.1
+    assert (still["x"] - turned["x"]).abs().max() > 0.1 and (still["x"] - upright["x"])[..., 0].abs().max() > 0.1
 
 
 def test_labels_of_points(tmp_path):
@@ -247,9 +221,7 @@ def test_labels_of_points(tmp_path):
     assert job.processor.target.each == "point" and job.labels == ("left", "right")
     assert job.processor.fitted.features[3] == "number 4"
     batch = job.source.batch(0)
-    assert (
-        batch.target.shape == batch["x"].shape[:2] and batch["real"].sum() == (batch.target != IGNORE).sum()
-    )
+    assert batch.target.shape == batch["x"].shape[:2] and batch["real"].sum() == (batch.target != IGNORE).sum()
 
 
 def test_what_is_wrong_with_a_folder(folder):

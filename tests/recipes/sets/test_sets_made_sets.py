@@ -21,20 +21,10 @@ def sets(found):
     return [found.points[a:b] for a, b in zip(found.starts[:-1], found.starts[1:], strict=True)]
 
 
-@pytest.mark.parametrize(
-    "task, low, high, answer",
-    [
-        ("max", 1, 99, max),
-        ("sum", 0, 9, sum),
-    ],
-)
+@pytest.mark.parametrize("task, low, high, answer", [("max", 1, 99, max), ("sum", 0, 9, sum)])
 def test_max_and_sum(task, low, high, answer):
     found = drawn(task, 500)
-    assert (
-        found.points.min() == low
-        and found.points.max() == high
-        and (found.points == found.points.round()).all()
-    )
+    assert found.points.min() == low and found.points.max() == high and (found.points == found.points.round()).all()
     assert {len(each) for each in sets(found)} == set(range(1, 11))
     assert found.target[:, 0].tolist() == [answer(each[:, 0].tolist()) for each in sets(found)]
 
@@ -56,12 +46,8 @@ def test_clusters_come_from_the_mixture_that_they_say():
         made, n = found.target.reshape(10, 4, 5), len(found.points) // 10
         sizes.add(n)
         points = found.points.reshape(10, n, 2)
-        share, middle, deviation = (
-            torch.from_numpy(part) for part in (made[..., 0], made[..., 1:3], made[..., 3:])
-        )
-        ours.append(
-            Gaussians(share.log(), middle, deviation).log_likelihood(torch.from_numpy(points)).mean().item()
-        )
+        share, middle, deviation = (torch.from_numpy(part) for part in (made[..., 0], made[..., 1:3], made[..., 3:]))
+        ours.append(Gaussians(share.log(), middle, deviation).log_likelihood(torch.from_numpy(points)).mean().item())
         if seed < 3:
             each = [
                 [
@@ -80,9 +66,7 @@ def test_clusters_come_from_the_mixture_that_they_say():
 def test_solids_have_names_and_are_turned_unless_told_not_to():
     found = drawn("solids", 24, points=64)
     assert (
-        found.points.shape == (24 * 64, 3)
-        and set(found.target) <= set(range(12))
-        and len(MADE["solids"].classes) == 12
+        found.points.shape == (24 * 64, 3) and set(found.target) <= set(range(12)) and len(MADE["solids"].classes) == 12
     )
     cubes = MADE["solids"].draw(Wish(200, 64, "none"), generator(0))
     flat = np.isclose(abs(cubes.points.reshape(200, 64, 3)[cubes.target == 7]), 0.5, atol=0.2).any(-1).mean()

@@ -63,9 +63,7 @@ def test_a_run_on_shards_is_a_run_on_the_text(tmp_path, monkeypatch):
         losses.append([each["loss"] for each in run.metrics() if "loss" in each])
     assert losses[0] == losses[1]
     with pytest.raises(RegardError, match="tokens"):
-        regard.train(
-            "text", data=str(tmp_path / "shards"), **how | {"options": small | {"data.tokens": "bytes"}}
-        )
+        regard.train("text", data=str(tmp_path / "shards"), **how | {"options": small | {"data.tokens": "bytes"}})
 
 
 def test_ids_of_several_shards_are_one_row():
@@ -94,9 +92,4 @@ def test_the_command_makes_shards_that_a_run_learns_from(tmp_path, capsys, monke
     assert main(["tokenize", "--data", "gone.txt", "--out", "others"]) == 2
     assert "gone.txt" in capsys.readouterr().err
     small = ["--model.dim", "16", "--model.heads", "2", "--model.depth", "1", "--data.context", "16"]
-    assert (
-        main(
-            ["train", "text", "--data", "shards", "--out", "run", "--train.steps", "2", "--no-report", *small]
-        )
-        == 0
-    )
+    assert main(["train", "text", "--data", "shards", "--out", "run", "--train.steps", "2", "--no-report", *small]) == 0

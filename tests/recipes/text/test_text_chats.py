@@ -92,16 +92,12 @@ def learn_from(model, batches):
         loss, count = NextToken().loss(model, batch)
         total = total + loss * count
     total.backward()
-    return total.item(), torch.cat(
-        [each.grad.flatten() for each in model.parameters() if each.grad is not None]
-    )
+    return total.item(), torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None])
 
 
 def packed_and_alone(model, corpus):
     rows = corpus.packed[TRAIN]
-    assert (
-        max(map(len, rows)) > 1 and len({sum(len(corpus.chats[i].ids) - 1 for i in row) for row in rows}) > 1
-    )
+    assert max(map(len, rows)) > 1 and len({sum(len(corpus.chats[i].ids) - 1 for i in row) for row in rows}) > 1
     together = learn_from(model, [corpus.take(rows)])
     alone = []
     for number in (number for row in rows for number in row):
@@ -280,9 +276,7 @@ def test_a_run_keeps_its_template_and_answers(tmp_path, monkeypatch, capsys):
     write(tmp_path / "chats.jsonl", [{"prompt": f"{n % 7}?", "answer": f"= {n % 7}"} for n in range(60)])
     small = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--data.context", "96"]
     how = ["--train.batch", "2", "--no-report"]
-    code = main(
-        ["train", "text", "--data", "chats.jsonl", "--out", "run", "--train.steps", "10", *small, *how]
-    )
+    code = main(["train", "text", "--data", "chats.jsonl", "--out", "run", "--train.steps", "10", *small, *how])
     said = capsys.readouterr()
     assert code == 0, said
     assert "60 conversations" in said.out + said.err and 'run --chat "..."' in said.out + said.err

@@ -136,9 +136,7 @@ def test_threads_give_the_same_ids(story, cache, kind, monkeypatch):
     monkeypatch.setattr(texts, "PIECE", 600)
     alone = prepared(story, cache / "a", tokens=kind, workers=1)
     notes = []
-    shared = prepared(
-        story, cache / "b", tokens=kind, workers=3, note=lambda what, share: notes.append((what, share))
-    )
+    shared = prepared(story, cache / "b", tokens=kind, workers=3, note=lambda what, share: notes.append((what, share)))
     assert np.array_equal(alone.ids, shared.ids) and alone.info == shared.info
     assert ("reading", 1.0) in notes and notes[-1] == ("encoding", 1.0)
     assert all(share is None or 0 < share <= 1 for _, share in notes)
@@ -183,9 +181,7 @@ def test_another_text_is_made_anew(story, cache, change):
 def test_the_seed_draws_what_bpe_is_learned_from(story, cache, monkeypatch):
     monkeypatch.setattr(texts, "LEARNED_PIECE", 1024)
     assert len(STORY) > 4000
-    one, two, again = (
-        prepared(story, cache, seed, tokens="bpe", sample=0.002, vocabulary=1000) for seed in (1, 2, 1)
-    )
+    one, two, again = (prepared(story, cache, seed, tokens="bpe", sample=0.002, vocabulary=1000) for seed in (1, 2, 1))
     assert one.tokenizer.to_json() != two.tokenizer.to_json()
     assert one.tokenizer.to_json() == again.tokenizer.to_json()
 
@@ -211,9 +207,7 @@ cache.ids(Path(sys.argv[2]), "name", ids.dtype, lambda out: parallel_tokenize.en
 
 
 def test_what_a_killed_process_left_is_not_used(story, cache):
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(story), str(cache)], cwd=ROOT, capture_output=True
-    )
+    done = subprocess.run([sys.executable, "-c", KILLED, str(story), str(cache)], cwd=ROOT, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     (part,) = (cache / "tokens").iterdir()
     assert part.name.startswith(".name.") and part.name.endswith(".part") and (part / "ids").exists()
@@ -263,11 +257,7 @@ def test_the_target_is_the_next_token(story, cache):
     train = corpus.tokenizer.decode(corpus.train)
     for step in range(20):
         batch = source.batch(step)
-        assert (
-            batch["tokens"].shape == batch.target.shape == (5, 16)
-            and "real" not in batch
-            and batch.size == 80
-        )
+        assert batch["tokens"].shape == batch.target.shape == (5, 16) and "real" not in batch and batch.size == 80
         assert torch.equal(batch["tokens"][:, 1:], batch.target[:, :-1])
         for tokenizer, target in zip(batch["tokens"], batch.target, strict=True):
             assert corpus.tokenizer.decode([*tokenizer, target[-1]]) in train
@@ -310,15 +300,11 @@ def test_the_same_batches_in_every_process(story, tmp_path):
         text=True,
     ).stdout.strip()
     source = prepared(story, tmp_path / "2", tokens="words").source(4, 8, seed=0)
-    here = hashlib.sha256(
-        b"".join(source.batch(step)["tokens"].numpy().tobytes() for step in (7, 3))
-    ).hexdigest()
+    here = hashlib.sha256(b"".join(source.batch(step)["tokens"].numpy().tobytes() for step in (7, 3))).hexdigest()
     assert told == here
 
 
-@given(
-    length=st.integers(2, 60), split=st.integers(1, 60), batch=st.integers(1, 5), context=st.integers(1, 70)
-)
+@given(length=st.integers(2, 60), split=st.integers(1, 60), batch=st.integers(1, 5), context=st.integers(1, 70))
 def test_validation_asks_for_every_token_exactly_once(length, split, batch, context):
     split = min(split, length)
     source = TextSource(np.arange(1, length + 1, dtype=np.uint8), split, batch, context, seed=0)
@@ -350,26 +336,11 @@ BIG = b"a line of text\n" * 300
         (b"", "text.txt.*empty"),
         (b"\xef\xbb\xbf", "text.txt holds no text"),
         (BIG + b"ab\0c", "text.txt.*NUL.*4502"),
-        (
-            BIG + "é".encode("latin-1") + b"a",
-            "text.txt.*UTF-8.*4500.*0xE9.*Latin-1.*Windows-1252.*UTF-8",
-        ),
-        (
-            "hello".encode("utf-16"),
-            "NUL.*3.*looks like UTF-16.*UTF-8",
-        ),
-        (
-            b"\x1f\x8b\x08\x08abc",
-            "not text.*UTF-8: byte 1.*0x8B.*compressed; unpack.*first .gunzip.",
-        ),
-        (
-            b"%PDF-1.7\n%\xe2\xe3\n",
-            "not text.*UTF-8: byte 10.*0xE2.*PDF; take.*text out.*first",
-        ),
-        (
-            b"short",
-            r"text.txt.*5 tokens \(characters\), 4.*training.*context=16.*token.*--data.context 3",
-        ),
+        (BIG + "é".encode("latin-1") + b"a", "text.txt.*UTF-8.*4500.*0xE9.*Latin-1.*Windows-1252.*UTF-8"),
+        ("hello".encode("utf-16"), "NUL.*3.*looks like UTF-16.*UTF-8"),
+        (b"\x1f\x8b\x08\x08abc", "not text.*UTF-8: byte 1.*0x8B.*compressed; unpack.*first .gunzip."),
+        (b"%PDF-1.7\n%\xe2\xe3\n", "not text.*UTF-8: byte 10.*0xE2.*PDF; take.*text out.*first"),
+        (b"short", r"text.txt.*5 tokens \(characters\), 4.*training.*context=16.*token.*--data.context 3"),
         (b"x", "1 tokens .characters., 0.*training"),
     ],
 )
@@ -387,9 +358,7 @@ def test_bad_bytes_whatever_the_tokens_and_whoever_reads(tmp_path, cache, kind, 
     monkeypatch.setattr(texts, "PIECE", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(BIG + b"\xff\n")
-    with pytest.raises(
-        ValueError, match="^[^\n]*text.txt is not text in UTF-8: byte 4500 is 0xFF; it may be[^\n]*$"
-    ):
+    with pytest.raises(ValueError, match="^[^\n]*text.txt is not text in UTF-8: byte 4500 is 0xFF; it may be[^\n]*$"):
         prepared(path, cache, tokens=kind, workers=2)
 
 
@@ -418,9 +387,7 @@ def test_a_file_that_may_not_be_read(story, cache, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(reading, "open_regular", refuse)
-    with pytest.raises(
-        PermissionError, match="^cannot read .*story.txt: permission denied; chmod u.r gives it"
-    ):
+    with pytest.raises(PermissionError, match="^cannot read .*story.txt: permission denied; chmod u.r gives it"):
         prepared(story, cache)
 
 

@@ -13,12 +13,7 @@ from regard.data.labels import sort_labels
 from regard.data.learn_tokenizer import learn
 from regard.data.splits import stratified_mask
 from regard.data.tokenizer import save
-from regard.recipes.text.labelled import (
-    LabelledConfig,
-    LabelledInfo,
-    looks_labelled,
-    prepare_labelled,
-)
+from regard.recipes.text.labelled import LabelledConfig, LabelledInfo, looks_labelled, prepare_labelled
 from regard.recipes.text.labelled_rows import read_rows
 
 REVIEWS = [
@@ -101,16 +96,11 @@ def test_words_are_the_default_and_unknown_ones_may_come(tmp_path):
 
 def test_a_language_without_spaces_gets_characters(tmp_path):
     path = write(
-        tmp_path,
-        "text,label\n" + "".join(f"我们今天去看一部很好的电影{chr(0x4E00 + i)},{i % 2}\n" for i in range(9)),
+        tmp_path, "text,label\n" + "".join(f"我们今天去看一部很好的电影{chr(0x4E00 + i)},{i % 2}\n" for i in range(9))
     )
     corpus = prepared(path, validation=0.4)
     assert corpus.tokenizer.name == "characters"
-    assert all(
-        "电影" in text
-        for batch in corpus.source(9, 50, 0).validation()
-        for text, _ in texts_of(corpus, batch)
-    )
+    assert all("电影" in text for batch in corpus.source(9, 50, 0).validation() for text, _ in texts_of(corpus, batch))
 
 
 def test_a_given_tokenizer(reviews, tmp_path):
@@ -124,9 +114,7 @@ def test_a_given_tokenizer(reviews, tmp_path):
 
 @settings(max_examples=60)
 @given(
-    classes=st.lists(st.integers(0, 4), min_size=2, max_size=60).filter(
-        lambda each: len(set(each)) == max(each) + 1
-    ),
+    classes=st.lists(st.integers(0, 4), min_size=2, max_size=60).filter(lambda each: len(set(each)) == max(each) + 1),
     share=st.floats(0, 0.99),
     seed=st.integers(-3, 3),
 )
@@ -178,75 +166,27 @@ def test_labels_are_sorted():
 @pytest.mark.parametrize(
     "name, content, words",
     [
-        (
-            "a.csv",
-            "title,labels\na,b\n",
-            "a.csv.*'text'.*title, labels.*--data.text.*--data.label",
-        ),
+        ("a.csv", "title,labels\na,b\n", "a.csv.*'text'.*title, labels.*--data.text.*--data.label"),
         ("a.csv", "text,labels\na,b\n", "'label'.*labels.*'labels'"),
         ("a.jsonl", '{"body": "a", "label": 1}', "a.jsonl.*'text'.*body, label"),
-        (
-            "a.csv",
-            "text,label\na,1\n,2\nb,\n\nc,\nd,2\n",
-            "a.csv.*'text'.*'label'.*lines 3, 4, 6",
-        ),
+        ("a.csv", "text,label\na,1\n,2\nb,\n\nc,\nd,2\n", "a.csv.*'text'.*'label'.*lines 3, 4, 6"),
         ("a.csv", "text,label\n" + "a,\n" * 8, "in lines 2, 3, 4, 5, 6 and 3 more;"),
         ("a.csv", 'text,label\n"a\nb",1\n"c\n",2\n ,1\n', "in line 6;"),
-        (
-            "a.jsonl",
-            '{"text": "a", "label": 1}\n{"text": null, "label": 1}\n{"text": "b"}\n',
-            "in lines 2, 3;",
-        ),
-        (
-            "a.csv",
-            "text,label\na,b,1\n",
-            "line 2.*a.csv.*3.*2 columns.*','",
-        ),
-        (
-            "a.csv",
-            'text,label\na,1\n"b,2\nc,1\n',
-            "line 3.*a.csv.*CSV.*end of data",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a", "label": 1}\n{"text": ',
-            "2.*a.jsonl.*JSON.*JSONL",
-        ),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": null, "label": 1}\n{"text": "b"}\n', "in lines 2, 3;"),
+        ("a.csv", "text,label\na,b,1\n", "line 2.*a.csv.*3.*2 columns.*','"),
+        ("a.csv", 'text,label\na,1\n"b,2\nc,1\n', "line 3.*a.csv.*CSV.*end of data"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": ', "2.*a.jsonl.*JSON.*JSONL"),
         ("a.jsonl", "[1]\n", "line 1.*a.jsonl.*list.*object"),
-        (
-            "a.jsonl",
-            '{"text": 5, "label": 1}\n',
-            "1.*a.jsonl.*5.*'text'",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a", "label": NaN}\n',
-            "'label'.*line 1.*NaN",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a\\ud800", "label": 1}\n',
-            "1.*a.jsonl: character '.ud800'.*1.*character",
-        ),
+        ("a.jsonl", '{"text": 5, "label": 1}\n', "1.*a.jsonl.*5.*'text'"),
+        ("a.jsonl", '{"text": "a", "label": NaN}\n', "'label'.*line 1.*NaN"),
+        ("a.jsonl", '{"text": "a\\ud800", "label": 1}\n', "1.*a.jsonl: character '.ud800'.*1.*character"),
         ("a.csv", "text,label\n", "a.csv.*labels"),
         ("a.csv", "\n", "a.csv is empty"),
         ("a.csv", "", "a.csv.*empty"),
-        (
-            "a.csv",
-            "text,label\na,1\né,2\n".encode() + b"\xe9,2\n",
-            "line 4.*a.csv.*UTF-8.*0xe9.*--data.encoding",
-        ),
+        ("a.csv", "text,label\na,1\né,2\n".encode() + b"\xe9,2\n", "line 4.*a.csv.*UTF-8.*0xe9.*--data.encoding"),
         ("a.csv", b"text,label\na,1\n\0,2\n", "a.csv.*binary, not text.*NUL.*line 3"),
-        (
-            "a.txt",
-            "text,label\na,1\n",
-            "labelled.*a.txt",
-        ),
-        (
-            "a.csv",
-            "text,label\na,1\nb,1\n",
-            "a.csv.*label '1'.*'label'",
-        ),
+        ("a.txt", "text,label\na,1\n", "labelled.*a.txt"),
+        ("a.csv", "text,label\na,1\nb,1\n", "a.csv.*label '1'.*'label'"),
         ("a.csv", "text,label\na,1\nb,2\n", "a.csv.*label"),
     ],
 )
@@ -257,9 +197,7 @@ def test_words_of_errors(tmp_path, name, content, words):
 
 
 def test_labels_that_are_true_or_false(tmp_path):
-    rows, _ = read_rows(
-        write(tmp_path, '{"text": "a", "label": true}\n{"text": "b", "label": false}\n', "a.jsonl")
-    )
+    rows, _ = read_rows(write(tmp_path, '{"text": "a", "label": true}\n{"text": "b", "label": false}\n', "a.jsonl"))
     assert [row.label for row in rows] == ["true", "false"]
 
 

@@ -32,8 +32,7 @@ def made_run(path, cls=Encoder, sections=None, **options):
     model = cls(config(vocab=signs.size + (cls is Encoder), context=24, dim=16, depth=2, heads=2, **options))
     kind = cls.__name__.lower()
     run = create_run(
-        path,
-        {"recipe": "text", "kind": kind, "model": model.config, "data": {}, "corpus": {}, **(sections or {})},
+        path, {"recipe": "text", "kind": kind, "model": model.config, "data": {}, "corpus": {}, **(sections or {})}
     )
     run.publish(save(model.state_dict()))
     run.write("tokenizer.json", signs.to_json())

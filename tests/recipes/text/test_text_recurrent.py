@@ -30,9 +30,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.setattr(jobs, "SAMPLE", 4)
     (tmp_path / "text.txt").write_text("the cat sees the dog. the dog hears the cat. " * 20)
-    rows = [
-        {"text": f"a {word} film number {i}", "label": word} for i in range(12) for word in ("good", "bad")
-    ]
+    rows = [{"text": f"a {word} film number {i}", "label": word} for i in range(12) for word in ("good", "bad")]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
 
@@ -61,8 +59,7 @@ def test_a_classifier_is_trained_and_predicts(kind):
     assert run.config.kind == kind and run.config.model["classes"] == 2
     assert settings_class_of(run.config).__name__ == f"{kind.upper()}ClassifierSettings"
     found = [
-        max(each.labels, key=each.labels.get)
-        for each in predict(kind, ["a good film number 3", "a bad film number 5"])
+        max(each.labels, key=each.labels.get) for each in predict(kind, ["a good film number 3", "a bad film number 5"])
     ]
     assert found == ["good", "bad"]
     with pytest.raises(RegardError, match="classifier.*regard predict.*generate"):

@@ -75,9 +75,7 @@ def test_values_of_names_train_resume_predict_and_evaluate(names, tmp_path, caps
 
 def test_labels_are_asked_as_said(tmp_path):
     path = tmp_path / "stars.jsonl"
-    path.write_text(
-        "".join(json.dumps({"text": f"a film {i}", "label": i % 5 + 1}) + "\n" for i in range(40))
-    )
+    path.write_text("".join(json.dumps({"text": f"a film {i}", "label": i % 5 + 1}) + "\n" for i in range(40)))
 
     def prepared(**options):
         return prepare_labelled(LabelledConfig(path=str(path), **options), seed=0)

@@ -164,18 +164,10 @@ def test_words_that_it_never_saw_are_known_by_their_endings(run, tmp_path):
 def test_blocks_are_let_in_where_only_the_order_of_words_tells(tmp_path):
     draw = random.Random(0)
     pairs = [draw.sample(["red", "blue"], 2) for _ in range(300)]
-    rows = [
-        (f"{first} {draw.choice('abcdefgh')} {last} {draw.choice('abcdefgh')}", first)
-        for first, last in pairs
-    ]
+    rows = [(f"{first} {draw.choice('abcdefgh')} {last} {draw.choice('abcdefgh')}", first) for first, last in pairs]
     options = {"model.dim": 32, "model.heads": 2, "train.seed": 0}
     run = regard.train(
-        "text",
-        data=write(tmp_path / "a.csv", rows),
-        out=tmp_path / "run",
-        steps=120,
-        options=options,
-        report=False,
+        "text", data=write(tmp_path / "a.csv", rows), out=tmp_path / "run", steps=120, options=options, report=False
     )
     model = load_model(run)
     assert model.gate.opened > 0.5

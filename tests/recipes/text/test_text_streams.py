@@ -217,10 +217,7 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     # an encoder takes all of it, a classifier all but the head
     body = model.state_dict()
     (folder / "rows.csv").write_text("text,label\n" + "the cat sat,a\nthe dog ran,b\n" * 12)
-    for name, options in (
-        ("filler", {"data": "text.txt", "model": "encoder"}),
-        ("judge", {"data": "rows.csv"}),
-    ):
+    for name, options in (("filler", {"data": "text.txt", "model": "encoder"}), ("judge", {"data": "rows.csv"})):
         still = {"train.lr": 1e-9, "train.adam_lr": 1e-9, "train.weight_decay": 0.0, "train.threads": 1}
         train.train("text", **options, out=name, start="mine", steps=1, observers=[], options=still)
         mine = recipe_of(Run.open(name)).load(Run.open(name)).state_dict()

@@ -18,9 +18,7 @@ def corpus():
     random = np.random.default_rng(0)
     lengths = random.geometric(0.08, (600, 2)).clip(1, 100)
     # the first id is the number of the pair, so that each can be told
-    sources, targets = (
-        [np.full(length, number) for number, length in enumerate(side)] for side in lengths.T.tolist()
-    )
+    sources, targets = ([np.full(length, number) for number, length in enumerate(side)] for side in lengths.T.tolist())
     splits = random.choice([TRAIN, TRAIN, TRAIN, VALIDATION, TEST], 600).astype(np.uint8)
     return Corpus(texts=(), sources=sources, targets=targets, splits=splits, vocabulary=None, info=None)
 
@@ -47,9 +45,7 @@ def test_a_batch_is_within_its_limits_and_has_little_padding(corpus):
     for step in range(source.steps):
         batch = source.batch(step)
         width = max(batch["source"].shape[1], batch.target.shape[1])
-        assert len(batch["source"]) == 1 or (
-            len(batch["source"]) * width <= TOKENS and len(batch["source"]) <= ROWS
-        )
+        assert len(batch["source"]) == 1 or (len(batch["source"]) * width <= TOKENS and len(batch["source"]) <= ROWS)
         longer = np.maximum(
             *(np.array([len(side[i]) for i in numbers(batch)]) for side in (corpus.sources, corpus.targets))
         )
@@ -65,9 +61,7 @@ def test_a_batch_follows_from_seed_and_step_alone(corpus):
     first = {step: here.batch(step) for step in steps}
     for step in reversed(steps):
         again = there.batch(step)
-        assert torch.equal(first[step]["source"], again["source"]) and torch.equal(
-            first[step].target, again.target
-        )
+        assert torch.equal(first[step]["source"], again["source"]) and torch.equal(first[step].target, again.target)
     assert numbers(first[0]) != numbers(first[here.steps])
     assert any(numbers(make(corpus, seed=1).batch(step)) != numbers(first[step]) for step in (0, 1))
 

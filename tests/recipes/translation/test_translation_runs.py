@@ -205,14 +205,7 @@ def test_tables_are_answered_and_judged(run, table, tmp_path, capsys):
 def test_two_files_are_evaluated(run, tmp_path, capsys):
     (tmp_path / "t.a").write_text("ab\ncd\nde\n")
     (tmp_path / "t.b").write_text("AB\nCD\nXX\n")
-    words = [
-        "evaluate",
-        str(run.path),
-        "--data",
-        str(tmp_path / "t.a"),
-        "--data.beside",
-        str(tmp_path / "t.b"),
-    ]
+    words = ["evaluate", str(run.path), "--data", str(tmp_path / "t.a"), "--data.beside", str(tmp_path / "t.b")]
     assert main([*words, "--json", "--beams", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["measures"]["exact"] == pytest.approx(2 / 3) and found["beams"] == 1 and found["count"] == 3
@@ -228,8 +221,7 @@ def test_runs_can_be_compared_pair_by_pair(run, tmp_path, capsys):
 
 def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
     alone, twice = (
-        regard.predict(run.path, "abc", options=options)[0].best[0]
-        for options in ({}, {"ensemble": str(run.path)})
+        regard.predict(run.path, "abc", options=options)[0].best[0] for options in ({}, {"ensemble": str(run.path)})
     )
     assert alone.text == twice.text and alone.score == pytest.approx(twice.score, abs=1e-5)
     other = regard.train(
@@ -260,10 +252,7 @@ def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
         (["train", "translation", "--data", "reverse", "--data.beside", "x"], "--data.beside"),
         (["train", "translation", "--data", "reverse", "--data.batch-tokens", "8"], "batch_tokens"),
         ([*TRAIN, "--data", "TABLE", "--train.keep", "bleu"], "four words"),
-        (
-            [*TRAIN, "--data", "reverse", "--data.bleu-pairs", "0", "--train.keep", "bleu"],
-            "--data.bleu-pairs 200",
-        ),
+        ([*TRAIN, "--data", "reverse", "--data.bleu-pairs", "0", "--train.keep", "bleu"], "--data.bleu-pairs 200"),
         ([*TRAIN, "--data", "reverse", "--train.keep", "blue"], "did you mean 'bleu'"),
         (["train", "translation", "--data.bleu-pairs", "-1"], "bleu"),
     ],
@@ -337,9 +326,7 @@ def test_sacrebleu_is_what_computes(run, monkeypatch):
     assert len(told.shown) == 2 and "case:mixed" in told.format()
     planted = type("Planted", (), {"corpus_score": lambda *_: type("S", (), {"score": 12.5})})
     planted.get_signature = lambda self: "planted"
-    monkeypatch.setattr(
-        measures, "import_sacrebleu", lambda: type("M", (), {"BLEU": planted, "CHRF": planted})
-    )
+    monkeypatch.setattr(measures, "import_sacrebleu", lambda: type("M", (), {"BLEU": planted, "CHRF": planted}))
     assert measures.score_translations(texts, references)["BLEU"] == (12.5, "planted")
 
 

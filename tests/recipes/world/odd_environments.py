@@ -79,9 +79,7 @@ class Endless(Odd):
 
 
 for kind in ("fine", "raises", "hangs", "exits", "nan", "huge", "rich", "longer", "wordy", "vague"):
-    gymnasium.register(
-        f"Odd{kind.title()}-v0", entry_point=Odd, kwargs={"kind": kind}, disable_env_checker=True
-    )
+    gymnasium.register(f"Odd{kind.title()}-v0", entry_point=Odd, kwargs={"kind": kind}, disable_env_checker=True)
 gymnasium.register("OddPicture-v0", entry_point=Picture, disable_env_checker=True)
 for cls in (Film, Grey, Unlit):
     gymnasium.register(f"Odd{cls.__name__}-v0", entry_point=cls, disable_env_checker=True)

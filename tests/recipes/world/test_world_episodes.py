@@ -142,15 +142,9 @@ def test_bad_episodes_get_one_clear_line(tmp_path, name):
 @pytest.mark.parametrize(
     "spaces, words",
     [
-        (
-            Spaces(observations=2, actions=2, discrete=True),
-            "action 2 of step 2 is unknown; the kinds are 0 to 1",
-        ),
+        (Spaces(observations=2, actions=2, discrete=True), "action 2 of step 2 is unknown; the kinds are 0 to 1"),
         (Spaces(observations=3, actions=3, discrete=True), "must have 3 numbers"),
-        (
-            Spaces(observations=2, actions=2, discrete=False, low=(0, 0), high=(1, 1)),
-            "must have 2 numbers, got 1",
-        ),
+        (Spaces(observations=2, actions=2, discrete=False, low=(0, 0), high=(1, 1)), "must have 2 numbers, got 1"),
         (Spaces(observations=1, actions=3, discrete=True, observed=(5,)), "numbers 5"),
     ],
 )

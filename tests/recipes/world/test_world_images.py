@@ -25,13 +25,7 @@ from regard.recipes.world.views.futures import as_taken, imagine_from
 from regard.verbs.main import main
 from tests.recipes.world.test_world_runs import OPTIONS, Killed, Killer, train
 
-IMAGES = OPTIONS | {
-    "data.images": True,
-    "data.side": 16,
-    "data.code": 4,
-    "data.code_steps": 4,
-    "model.width": 4,
-}
+IMAGES = OPTIONS | {"data.images": True, "data.side": 16, "data.code": 4, "data.code_steps": 4, "model.width": 4}
 
 
 @pytest.fixture(scope="module")

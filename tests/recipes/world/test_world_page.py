@@ -86,9 +86,7 @@ def test_an_episode_is_pointed_at_and_played(browser, cart, live):
         plot = shown.get_by_role("application", name="angle by step", exact=True)
         plot.press("ArrowRight")
         assert captions(shown)[1] == "imagined, 1 step ahead"
-        assert said(shown, "angle").startswith(
-            f"angle real {three(float(episode.observations[3, 2]))} imagined"
-        )
+        assert said(shown, "angle").startswith(f"angle real {three(float(episode.observations[3, 2]))} imagined")
         plot.press("Home")
         assert captions(shown)[1] == "still real" and rod(shown, 0) == rod(shown, 1)
         shown.get_by_role("button", name="play").click()
@@ -155,10 +153,7 @@ def test_a_narrow_page_has_everything_in_sight(browser, cart, scheme):
 
 def test_a_changed_action_changes_the_future(browser, live, tmp_path):
     (tmp_path / "other.npz").write_bytes(b"PK")
-    with (
-        running(live) as address,
-        watched(browser, allowed=address.partition("?")[0]) as shown,
-    ):
+    with running(live) as address, watched(browser, allowed=address.partition("?")[0]) as shown:
         shown.goto(f"{address}#view=episode")
         editor = shown.get_by_role("group", name="change the action")
         editor.wait_for()

@@ -19,9 +19,7 @@ from regard.training.rules import AdamW
 
 
 @pytest.mark.parametrize("cls", [TransformerWorld, GRUWorld])
-@pytest.mark.parametrize(
-    "head, frames, past", [(None, 1, 4), (1, 1, 12), (1, 3, 4), (None, 3, 12), (None, 2, 0)]
-)
+@pytest.mark.parametrize("head, frames, past", [(None, 1, 4), (1, 1, 12), (1, 3, 4), (None, 3, 12), (None, 2, 0)])
 def test_imagination_equals_the_model_on_whole_sequences(cls, head, frames, past):
     """Each imagined step, computed again from the whole sequence without a cache; one row has no past, others a
     shorter or a longer one than the window."""
@@ -49,9 +47,7 @@ def test_imagination_equals_the_model_on_whole_sequences(cls, head, frames, past
     torch.testing.assert_close(found.goes_on, model.goes_on(wanted[..., :-1]).sigmoid(), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "cls, config", [(TransformerWorld, TransformerWorldConfig), (GRUWorld, GRUWorldConfig)]
-)
+@pytest.mark.parametrize("cls, config", [(TransformerWorld, TransformerWorldConfig), (GRUWorld, GRUWorldConfig)])
 def test_the_policy_sees_the_last_steps(cls, config):
     """The present observation, then each change before it in its own units and what was done then."""
     model = cls(config(observations=3, actions=2, dim=16, depth=1, frames=3)).eval()
@@ -66,16 +62,12 @@ def test_the_policy_sees_the_last_steps(cls, config):
         return torch.cat((now, (now - before) / model.pace, a, (before - first) / model.pace, b))
 
     none = torch.zeros(2)
-    torch.testing.assert_close(
-        found.seen[0, 0], expect_row(x[0, 5], x[0, 4], x[0, 3], done[0, 4], done[0, 3])
-    )
+    torch.testing.assert_close(found.seen[0, 0], expect_row(x[0, 5], x[0, 4], x[0, 3], done[0, 4], done[0, 3]))
     # before the first step nothing moved and nothing was done
     torch.testing.assert_close(found.seen[1, 0], expect_row(x[1, 5], x[1, 5], x[1, 5], none, none))
     torch.testing.assert_close(found.seen[2, 0], expect_row(x[2, 5], x[2, 4], x[2, 4], done[2, 4], none))
     after = found.observations[1]
-    torch.testing.assert_close(
-        found.seen[1, 2], expect_row(after[2], after[1], after[0], done[1, 1], done[1, 0])
-    )
+    torch.testing.assert_close(found.seen[1, 2], expect_row(after[2], after[1], after[0], done[1, 1], done[1, 0]))
 
 
 def test_lambda_returns_are_those_of_the_equation():
@@ -111,20 +103,11 @@ def steer(discrete):
         last=last,
     )
     config = TransformerWorldConfig(
-        observations=1,
-        actions=spaces.actions,
-        discrete=discrete,
-        dim=8,
-        depth=1,
-        heads=2,
-        window=2,
-        ensemble=1,
+        observations=1, actions=spaces.actions, discrete=discrete, dim=8, depth=1, heads=2, window=2, ensemble=1
     )
     torch.manual_seed(0)
     model = TransformerWorld(config).eval()
-    model.fit_linear(
-        *(torch.from_numpy(each) for each in (episodes.steps, episodes.following, episodes.rewards))
-    )
+    model.fit_linear(*(torch.from_numpy(each) for each in (episodes.steps, episodes.following, episodes.rewards)))
     model.head.weight.data.zero_()
     model.head.bias.data.zero_()
     return model, EpisodeStore(spaces, 0.0, episodes)

@@ -209,9 +209,7 @@ def test_laws_hold_and_an_episode_can_be_looked_at(run, episodes, tmp_path):
 
 @pytest.mark.parametrize("model", ["transformer", "gru"])
 def test_recorded_episodes_are_learned_offline(episodes, tmp_path, model, capsys):
-    options = {
-        name: value for name, value in OPTIONS.items() if name not in ("data.real_steps", "data.rounds")
-    }
+    options = {name: value for name, value in OPTIONS.items() if name not in ("data.real_steps", "data.rounds")}
     if model == "gru":
         options.pop("model.window")
     options |= {"train.policy": "none", "data.validation": 0.3}
@@ -226,9 +224,7 @@ def test_recorded_episodes_are_learned_offline(episodes, tmp_path, model, capsys
 
 
 def test_a_policy_is_learned_offline_too(episodes, tmp_path):
-    options = {
-        name: value for name, value in OPTIONS.items() if name not in ("data.real_steps", "data.rounds")
-    }
+    options = {name: value for name, value in OPTIONS.items() if name not in ("data.real_steps", "data.rounds")}
     run = train(tmp_path / "offline", data=episodes, options=options)
     model = regard.load(run.path)
     assert float(model.policy.actor[4].bias.detach().abs().max()) > 0

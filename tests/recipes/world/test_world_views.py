@@ -113,9 +113,7 @@ def test_the_page_has_the_futures_in_the_units_of_the_environment(discrete):
     data = view(gather(model, given), "episode")
     curves = unpack_array(data["futures"][0]["curves"], "f2", len(data["starts"]), 7, 3, 3).astype(np.float32)
     shown = np.array(data["mean"])[:, None] + np.array(data["scale"])[:, None] * curves
-    wanted = imagine_from(
-        model, given.episode, np.array(data["starts"]), 6, as_taken(model, given.episode, 6)
-    )
+    wanted = imagine_from(model, given.episode, np.array(data["starts"]), 6, as_taken(model, given.episode, 6))
     np.testing.assert_allclose(shown[..., 0], model.restore(wanted.mean).numpy(), atol=5e-3)
     np.testing.assert_allclose(shown[..., 2], model.restore(wanted.high).numpy(), atol=5e-3)
     real = unpack_array(data["real"]["data"], "f4", 13, 3)
@@ -151,9 +149,7 @@ def test_of_many_numbers_those_that_vary_most_are_shown(monkeypatch):
     assert data["numbers"] == ["number 1", "number 3"] and data["of"] == 3
 
 
-@pytest.mark.parametrize(
-    "n, shown, observations, every", [(128, 8, 40, 1), (1000, 8, 8, 7), (128, 8, 4096, 10)]
-)
+@pytest.mark.parametrize("n, shown, observations, every", [(128, 8, 40, 1), (1000, 8, 8, 7), (128, 8, 4096, 10)])
 def test_wide_observations_are_imagined_from_fewer_steps(n, shown, observations, every, monkeypatch):
     monkeypatch.setattr(episode_view, "HORIZON", 50)
     starts = episode_view._starts(n, shown, observations, 3)
@@ -171,10 +167,7 @@ def test_a_changed_action_changes_what_comes_after_it(discrete):
     changes = read_changes(asked, given.spaces, len(given.episode))
     assert write_changes(changes, given.spaces) == [asked]
     data = view(gather(model, replace(given, changes=changes)), "episode")
-    found = {
-        each["kind"]: unpack_array(each["curves"], "f2", len(data["starts"]), 7, 3, 3)
-        for each in data["futures"]
-    }
+    found = {each["kind"]: unpack_array(each["curves"], "f2", len(data["starts"]), 7, 3, 3) for each in data["futures"]}
     differs = (found["taken"] != found["changed"]).any((2, 3))  # starts × steps after them
     for start in data["starts"]:
         before = max(0, min(7, 5 - start + 1))
@@ -273,9 +266,7 @@ def test_a_page_of_a_run_has_all_views_and_its_format_names_them(run):
     found = next(each for each in page["views"] if each["view"] == "horizons")
     given = session.latest().given
     errors = horizon_errors(session.model, given.episodes, rival="linear")
-    assert found["rivals"][1]["points"] == [
-        [k, pytest.approx(error, rel=1e-3)] for k, error in errors.items()
-    ]
+    assert found["rivals"][1]["points"] == [[k, pytest.approx(error, rel=1e-3)] for k, error in errors.items()]
     assert found["origin"] == "held out" and set(given.names) == {f"episode {k + 1}" for k in held_out(run)}
     assert session.reader.read(str(episodes_folder(run) / "round-000.npz")).origin is None
     other = session.show({"episode": 0, "actions": [2, 1]})
@@ -309,12 +300,6 @@ def test_a_still_is_drawn(tmp_path):
     scene = gather(small_world(), input_of(made_episodes((12, 9, 30))))
     figure = scene.still("mine")
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    assert titles[:5] == [
-        "number 1",
-        "number 2",
-        "number 3",
-        "value along the imagined episode",
-        "error after k steps",
-    ]
+    assert titles[:5] == ["number 1", "number 2", "number 3", "value along the imagined episode", "error after k steps"]
     assert titles[5] == "mean attention by steps back" and len(figure.axes[5].lines) == 4
     assert figure.get_suptitle() == "mine: imagined from step 3 on"

@@ -41,9 +41,7 @@ def made_episodes(lengths=(12, 9), discrete=True, observations=3, seed=0):
         parts["terminated"].append(last & (number == 0))
         parts["last"].append(last)
     joined = {name: np.concatenate(each) for name, each in parts.items()}
-    return Episodes(
-        **{name: each if each.dtype == bool else each.astype(np.float32) for name, each in joined.items()}
-    )
+    return Episodes(**{name: each if each.dtype == bool else each.astype(np.float32) for name, each in joined.items()})
 
 
 def input_of(episodes, discrete=True, **how):

@@ -101,12 +101,7 @@ class Codes:
                     found.setdefault(key, []).append(value)
         joined = {key: torch.cat(values) for key, values in found.items()}
         return HeldOut(
-            split=name,
-            of=len(rows),
-            rows=chosen,
-            given=joined.pop("given", None),
-            kl=joined.pop("kl", None),
-            **joined,
+            split=name, of=len(rows), rows=chosen, given=joined.pop("given", None), kl=joined.pop("kl", None), **joined
         )
 
     def _measure(self, tokens: Tensor, draw: torch.Generator) -> dict[str, Tensor]:

@@ -15,12 +15,7 @@ from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
-from regard.recipes.autoencoder.views.exhibit import (
-    count_that_fits,
-    describe_inputs,
-    exhibit,
-    exhibit_large,
-)
+from regard.recipes.autoencoder.views.exhibit import count_that_fits, describe_inputs, exhibit, exhibit_large
 from regard.recipes.autoencoder.views.held_out import Codes
 from regard.recipes.autoencoder.views.still import draw_latent
 
@@ -130,10 +125,7 @@ class LatentView(View):
             return None
         sides = (high - low) / (high - low).max()
         counts = [max(1, round(side * float(part))) for part in sides]  # fields are as wide as they are high
-        middles = [
-            low[i] + (torch.arange(count) + 0.5) / count * (high[i] - low[i])
-            for i, count in enumerate(counts)
-        ]
+        middles = [low[i] + (torch.arange(count) + 0.5) / count * (high[i] - low[i]) for i, count in enumerate(counts)]
         if len(counts) == 1:
             places = middles[0][:, None]
         else:
@@ -205,13 +197,10 @@ class LatentView(View):
         return held.codes[row].float()
 
     def _asked_dimensions(self, given: Any) -> list[int]:
-        whole = (
-            isinstance(given, list) and 0 < len(given) <= STRIPS and all(type(each) is int for each in given)
-        )
+        whole = isinstance(given, list) and 0 < len(given) <= STRIPS and all(type(each) is int for each in given)
         if not whole or not all(0 <= each < self.codes.latent for each in given):
             raise RegardError(
-                f"strips must be up to {STRIPS} dimensions from 0 to {self.codes.latent - 1}, got "
-                f"{str(given)[:40]}"
+                f"strips must be up to {STRIPS} dimensions from 0 to {self.codes.latent - 1}, got {str(given)[:40]}"
             )
         found: list[int] = given
         return found
@@ -241,9 +230,7 @@ def _map_points(codes: Codes) -> dict[str, Any] | None:
     return {
         "split": held.split,
         "count": len(held.rows),
-        "places": encode_arrays.pack_array(
-            codes.plane.place(held.codes).nan_to_num().numpy().astype(np.float32)
-        ),
+        "places": encode_arrays.pack_array(codes.plane.place(held.codes).nan_to_num().numpy().astype(np.float32)),
         "names": [inputs.name_of(int(row)) for row in held.rows],
         "labels": list(inputs.labels),
         "classes": classes,
@@ -259,8 +246,4 @@ def share_within(codes: Codes) -> dict[str, Any] | None:
         return None
     middle, sigma = codes.spread
     inside = ((held.codes - middle).abs() <= WIDTH * sigma).all(1)
-    return {
-        "share": float(inside.float().mean()),
-        "expected": INSIDE**codes.latent,
-        "count": len(inside),
-    }
+    return {"share": float(inside.float().mean()), "expected": INSIDE**codes.latent, "count": len(inside)}

@@ -69,9 +69,7 @@ def by_step(run: Run) -> list[list[Any]]:
         kl, elbo = _number(event.get("KL")), _number(event.get("elbo"))
         if event.get("event") == "test" or kl is None or elbo is None:
             continue
-        found.append(
-            [event["step"], encode_arrays.round_digits(kl, 6), encode_arrays.round_digits(-elbo - kl, 6)]
-        )
+        found.append([event["step"], encode_arrays.round_digits(kl, 6), encode_arrays.round_digits(-elbo - kl, 6)])
     return found
 
 

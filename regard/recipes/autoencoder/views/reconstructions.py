@@ -82,9 +82,7 @@ def _by_column(held: HeldOut, codes: Codes) -> list[dict[str, Any]]:
             "name": name,
             "rmse": encode_arrays.round_digits(float(errors[i]) * codes.info.scale[i]),
             # of what is left when every row is taken for the mean
-            "share": encode_arrays.round_digits(float(errors[i] / deviation[i]))
-            if deviation[i] > 0
-            else None,
+            "share": encode_arrays.round_digits(float(errors[i] / deviation[i])) if deviation[i] > 0 else None,
         }
         for i, name in enumerate(codes.info.columns)
     ]

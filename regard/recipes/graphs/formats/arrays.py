@@ -9,16 +9,7 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.errors import RegardError
-from regard.recipes.graphs.parts import (
-    SPLITS,
-    Parts,
-    Rows,
-    check_count,
-    check_edge_x,
-    check_edges,
-    check_finite,
-    one,
-)
+from regard.recipes.graphs.parts import SPLITS, Parts, Rows, check_count, check_edge_x, check_edges, check_finite, one
 
 ARRAYS = {
     "edges": ("edges", "edge_index"),
@@ -38,10 +29,7 @@ def parts_of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
 
     With `of` (the graph of each node) labels are those of graphs if there are as many as graphs.
     """
-    found = {
-        name: next((arrays[each] for each in called if each in arrays), None)
-        for name, called in ARRAYS.items()
-    }
+    found = {name: next((arrays[each] for each in called if each in arrays), None) for name, called in ARRAYS.items()}
     if found["edges"] is None:
         raise RegardError(
             f"{what} holds the arrays {', '.join(arrays)}, but no edges; add edges (2 e, sources and targets)"
@@ -109,9 +97,7 @@ def separate_graphs(
     more: dict[str, Any] = {} if labels is None else {f"{level}_labels": labels}
     if edge_x is not None:
         more["edge_x"] = edge_x[order]
-    return Parts(
-        what=what, edges=edges[:, order], starts=counted[0], edge_starts=counted[1], x=x, split=split, **more
-    )
+    return Parts(what=what, edges=edges[:, order], starts=counted[0], edge_starts=counted[1], x=x, split=split, **more)
 
 
 def _label_level(labels: Any, counts: Mapping[str, int], what: str) -> str:
@@ -126,9 +112,7 @@ def _label_level(labels: Any, counts: Mapping[str, int], what: str) -> str:
 
 
 def _rows_of(arrays: Mapping[str, Array], what: str) -> Rows:
-    starts, columns = (
-        check_whole(arrays[f"feat_{name}"], f"feat_{name}", what) for name in ("indptr", "indices")
-    )
+    starts, columns = (check_whole(arrays[f"feat_{name}"], f"feat_{name}", what) for name in ("indptr", "indices"))
     count, width = map(int, arrays["feat_shape"])
     values = arrays.get("feat_values", np.ones(len(columns)))
     inside = not len(columns) or 0 <= columns.min() <= columns.max() < width

@@ -31,9 +31,7 @@ SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation"
 class GraphTables(TableConfig):
     """How the tables of a graph are read."""
 
-    columns: str | None = (
-        None  # tables: the feature columns of nodes and edges, as a,b,c; None: all columns of numbers
-    )
+    columns: str | None = None  # tables: the feature columns of nodes and edges, as a,b,c; None: all columns of numbers
     # missing features in a table of nodes (empty, NA, N/A, NaN, null, ?): an error, or the median of the column
     missing: Missing = "refuse"
 
@@ -97,9 +95,7 @@ def _read_with_header(path: str, config: GraphTables) -> Table:
     """The table of edges. Its first line holds names if numbers are below them, or if they are those of ends; a graph of
     named nodes may have no header."""
     table = read_table(path, config, least=2)
-    if config.header is not None or {name.lower() for name in table.names} & {
-        name for pair in ENDS for name in pair
-    }:
+    if config.header is not None or {name.lower() for name in table.names} & {name for pair in ENDS for name in pair}:
         return table
     numbers = all(name.isdecimal() for name in table.names)
     if numbers or not any(kind.word in ("number", "id") for kind in table.kinds.values()):
@@ -116,9 +112,7 @@ def choose_features(
     asked = config.chosen()
     if asked is not None:
         return [name for name in asked if name in free], ()
-    left = {
-        name: problem for name in free if (problem := table.problem(name)) and not table.kinds[name].spoiled
-    }
+    left = {name: problem for name in free if (problem := table.problem(name)) and not table.kinds[name].spoiled}
     chosen = [name for name in free if name not in left]
     if not left:
         return chosen, ()
@@ -134,10 +128,7 @@ def check_columns(config: GraphTables, tables: Sequence[tuple[Table, set[str]]])
     known = [name for table, taken in tables for name in table.names if name not in taken]
     for name in config.chosen() or ():
         place_of(
-            name,
-            known,
-            " and ".join(table.path for table, _ in tables),
-            "--data.columns names columns of features",
+            name, known, " and ".join(table.path for table, _ in tables), "--data.columns names columns of features"
         )
 
 
@@ -162,9 +153,7 @@ def _has_fraction(text: str) -> bool:
     return number is not None and not number.is_integer()
 
 
-def _named(
-    texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Table, nodes: str
-) -> Array:
+def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Table, nodes: str) -> Array:
     """Ends as numbers of known nodes, which are those of the table `nodes`."""
     if names is None:
         try:
@@ -205,9 +194,7 @@ def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: 
         if len(set(ids)) < len(ids):
             seen: set[str] = set()
             twice = next(row for row, name in enumerate(ids) if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-            raise RegardError(
-                f"{table.where(twice)} is a second node called '{ids[twice]}'; give each node its own id"
-            )
+            raise RegardError(f"{table.where(twice)} is a second node called '{ids[twice]}'; give each node its own id")
     split: dict[str, Array] = {}
     if at_split is not None:
         words = [(word or "").lower() for word in table.texts(at_split)]
@@ -241,11 +228,7 @@ def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: 
 
 def _check_features(table: Table, features: Sequence[str], label: str) -> None:
     """Raise if a feature is text, and so may be the label under another name."""
-    text = [
-        name
-        for name in features
-        if table.kinds[name].word in ("text", "flag") and not table.kinds[name].spoiled
-    ]
+    text = [name for name in features if table.kinds[name].word in ("text", "flag") and not table.kinds[name].spoiled]
     if not text:
         return
     near = nearest(label, text) or text[0]

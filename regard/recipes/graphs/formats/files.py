@@ -15,9 +15,7 @@ from regard.recipes.graphs.formats.edge_list import GraphTables, read_edge_list
 from regard.recipes.graphs.formats.tu import read_tu
 from regard.recipes.graphs.parts import Parts, side_by_side
 
-KNOWN = (
-    "an edge list (.csv, .tsv, .txt), a .npz, or a folder (edges.csv and nodes.csv, edge lists, or TU files)"
-)
+KNOWN = "an edge list (.csv, .tsv, .txt), a .npz, or a folder (edges.csv and nodes.csv, edge lists, or TU files)"
 
 
 def read_graphs(
@@ -49,9 +47,7 @@ def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
         found = sorted(where.rglob("*"))
     else:
         found = [where, *map(Path, filter(None, [find_node_table(where)]))]
-    stats = [
-        (str(file), file.stat()) for file in (*found, *([Path(nodes)] if nodes else [])) if file.is_file()
-    ]
+    stats = [(str(file), file.stat()) for file in (*found, *([Path(nodes)] if nodes else [])) if file.is_file()]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
@@ -67,13 +63,10 @@ def find_node_table(file: Path) -> str | None:
 
 
 def _of_folder(folder: Path, nodes: str | None, label: str, config: GraphTables) -> Parts:
-    edges = next(
-        (folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None
-    )
+    edges = next((folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None)
     if edges is not None:
         table = next(
-            (folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()),
-            None,
+            (folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()), None
         )
         parts = read_edge_list(str(edges), nodes or (None if table is None else str(table)), label, config)
         return replace(parts, what=str(folder))
@@ -86,11 +79,7 @@ def _of_folder(folder: Path, nodes: str | None, label: str, config: GraphTables)
 def _of_edge_lists(folder: Path, label: str, config: GraphTables) -> Parts:
     """One graph per file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one
     folder per class."""
-    found = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if file.suffix.lower() in (".csv", ".tsv", ".txt", ".edges")
-    ]
+    found = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in (".csv", ".tsv", ".txt", ".edges")]
     found = [f for f in found if f.name not in ("labels.csv", "README.txt") and not f.stem.endswith(".nodes")]
     if not found:
         raise RegardError(f"{folder} holds no edge lists; give {KNOWN}")

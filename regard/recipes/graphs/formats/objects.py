@@ -11,15 +11,7 @@ from regard.data.tables import table_of
 from regard.errors import RegardError
 from regard.recipes.graphs.formats.arrays import places
 from regard.recipes.graphs.formats.edge_list import GraphTables, join_tables
-from regard.recipes.graphs.parts import (
-    SPLITS,
-    Parts,
-    check_edge_x,
-    check_edges,
-    check_finite,
-    one,
-    side_by_side,
-)
+from regard.recipes.graphs.parts import SPLITS, Parts, check_edge_x, check_edges, check_finite, one, side_by_side
 
 TAKEN = "a path, an object with edge_index, x and y, a graph of networkx, a list of them, or a table of edges and one of nodes"
 MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}

@@ -29,9 +29,7 @@ def read_tu(folder: Path, name: str, config: GraphTables) -> Parts:
 
     ends, of = table("A"), table("graph_indicator")
     if of is None or not (folder / f"{name}_A.txt").exists():
-        raise RegardError(
-            f"{folder} has {name}_graph_indicator.txt but no {name}_A.txt; the TU format needs both"
-        )
+        raise RegardError(f"{folder} has {name}_graph_indicator.txt but no {name}_A.txt; the TU format needs both")
     graph_of = _whole_column(of, 0) - 1
     edges = np.zeros((2, 0), dtype=np.int64)
     if ends is not None:
@@ -39,9 +37,7 @@ def read_tu(folder: Path, name: str, config: GraphTables) -> Parts:
         wrong = np.flatnonzero(((edges < 0) | (edges >= len(graph_of))).any(0))
         if len(wrong):
             given = ", ".join(str(end + 1) for end in edges[:, wrong[0]])
-            raise RegardError(
-                f"{ends.where(int(wrong[0]))} is the edge {given}, but the nodes are 1 … {len(graph_of)}"
-            )
+            raise RegardError(f"{ends.where(int(wrong[0]))} is the edge {given}, but the nodes are 1 … {len(graph_of)}")
     features: list[Array] = []
     if (numbers := table("node_attributes")) is not None:
         features.append(_numbers(numbers, config))

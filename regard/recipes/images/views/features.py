@@ -48,9 +48,7 @@ class FeaturesView(View):
         return _features(scene.recorded[self.name], scene.seen.states, scene.given.grid)
 
 
-def _features(
-    maps: Sequence[FeatureMap], states: Sequence[State], grid: tuple[int, int]
-) -> dict[str, Any] | None:
+def _features(maps: Sequence[FeatureMap], states: Sequence[State], grid: tuple[int, int]) -> dict[str, Any] | None:
     """The view, or None for a model that makes no maps of an image."""
     found = [*maps, *of_tokens(states, grid)]
     if not found:

@@ -66,9 +66,7 @@ def _outcome(scene: Scene) -> str:
     return f"\n{overlays.prediction_title(classes['likely'], name)}".rstrip()
 
 
-def _image(
-    given: ImageInput, found: AttentionMaps | None, matters: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def _image(given: ImageInput, found: AttentionMaps | None, matters: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The data of the view.
 
     found    where the model looks, if it attends

@@ -60,8 +60,7 @@ class WordsView(View):
         maps = torch.from_numpy(unpack_array(last["maps"]["data"], "f4", *shape).copy()).mean(0)
         labels = given.writes or given.words.labels
         shown = [
-            overlays.Overlay(plot.visible(word), one)
-            for word, one in zip(labels[:MOST_STILLS], maps, strict=False)
+            overlays.Overlay(plot.visible(word), one) for word, one in zip(labels[:MOST_STILLS], maps, strict=False)
         ]
         heads = f"mean of {shape[0]} heads" if shape[0] > 1 else "its only head"
         words = f"{title}: where each word looks, layer {last['layer'] + 1}, {heads}"
@@ -122,9 +121,7 @@ def words_over_image(
 def _cross(seen: Sequence[Entry], given: CaptionInput) -> list[Entry]:
     """Layers in which the words attend to something else."""
     count = len(given.words.labels)
-    return [
-        entry for entry in seen if entry.kind == "cross" and entry.shape[0] == 1 and entry.shape[2] == count
-    ]
+    return [entry for entry in seen if entry.kind == "cross" and entry.shape[0] == 1 and entry.shape[2] == count]
 
 
 def _grid(keys: int, given: CaptionInput) -> tuple[int, int] | None:

@@ -37,15 +37,10 @@ class AheadView(View):
             return None
         rivals = []
         for key, errors in found.by_step.items():
-            points = [
-                [k, round_digits(error)] for k, error in enumerate(errors, start=1) if error is not None
-            ]
+            points = [[k, round_digits(error)] for k, error in enumerate(errors, start=1) if error is not None]
             rivals.append({"name": RIVALS[key], "points": points})
         measures = {"this model": found.measures, **{RIVALS[key]: each for key, each in found.rivals.items()}}
-        table = [
-            [name, [[key, round_digits(value)] for key, value in each.items()]]
-            for name, each in measures.items()
-        ]
+        table = [[name, [[key, round_digits(value)] for key, value in each.items()]] for name, each in measures.items()]
         return {
             "view": self.name,
             "rivals": rivals,
@@ -66,12 +61,7 @@ def measure_ahead(model: SeriesModel, given: SeriesInput) -> SeriesEvaluation | 
     if not held:
         return None
     source = ForecastSource(
-        held,
-        context=given.info.context,
-        horizon=given.info.horizon,
-        batch=1,
-        seed=0,
-        equal=given.file.equal,
+        held, context=given.info.context, horizon=given.info.horizon, batch=1, seed=0, equal=given.file.equal
     )
     try:
         return evaluate_forecasts(model, source, "test", given.info.season, most=MOMENTS)

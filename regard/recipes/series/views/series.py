@@ -59,9 +59,7 @@ class SeriesView(View):
             "deviation": round_digits(torch.from_numpy(scale.scale[:shown])),
             "values": _numbers(window.values[:, :shown]),
             "read": _numbers(given.values[:, :shown]),
-            "changes": [
-                [step, channel, round(1000 * value)] for (step, channel), value in given.changes.items()
-            ],
+            "changes": [[step, channel, round(1000 * value)] for (step, channel), value in given.changes.items()],
             "series": [each.name for each in given.file.series[:LISTED]],
             "number": given.chosen,
             "origin": given.origin,
@@ -92,10 +90,7 @@ class SeriesView(View):
 
 def _numbers(x: Array) -> Any:
     """Rounded, with null where it is missing."""
-    flat = [
-        None if not np.isfinite(each) else float(f"{each:.6g}")
-        for each in np.asarray(x, np.float64).reshape(-1)
-    ]
+    flat = [None if not np.isfinite(each) else float(f"{each:.6g}") for each in np.asarray(x, np.float64).reshape(-1)]
     return {"shape": list(x.shape), "numbers": flat}
 
 

@@ -56,13 +56,7 @@ def read_numbers(packed: Mapping[str, Any]) -> Any:
 def _draw_channel(axis: Any, found: Mapping[str, Any], channel: int) -> None:
     n, places = found["count"], np.array(found["places"])
     values = read_numbers(found["values"])[:, channel]
-    axis.plot(
-        places[:n],
-        values,
-        color=PAST,
-        linewidth=1.1,
-        label="past" if found["task"] == "forecast" else "known",
-    )
+    axis.plot(places[:n], values, color=PAST, linewidth=1.1, label="past" if found["task"] == "forecast" else "known")
     if "answer" in found:
         quantiles = found["quantiles"]
         answer = read_numbers(found["answer"])[..., channel]  # h q or n q
@@ -82,14 +76,10 @@ def _draw_channel(axis: Any, found: Mapping[str, Any], channel: int) -> None:
                 label=f"{wide:.0%} band",
             )
         mark = "." if found["task"] == "fill" else ""
-        axis.plot(
-            at, answer[:, quantiles.index(0.5)], marker=mark, color=AHEAD, linewidth=1.3, label="median"
-        )
+        axis.plot(at, answer[:, quantiles.index(0.5)], marker=mark, color=AHEAD, linewidth=1.3, label="median")
     if found.get("truth"):
         truth = [(row[0], row[1 + channel]) for row in found["truth"] if row[1 + channel] is not None]
-        axis.plot(
-            *zip(*truth, strict=True), color="#222222", linewidth=0.9, linestyle="--", label="what came"
-        )
+        axis.plot(*zip(*truth, strict=True), color="#222222", linewidth=0.9, linestyle="--", label="what came")
     shown = np.unique(np.linspace(0, len(places) - 1, 6).astype(int))
     axis.set_xticks(places[shown], [_short(found["times"][k]) for k in shown])
     axis.set_title(found["channels"][channel], fontsize=8, loc="left")

@@ -37,9 +37,7 @@ class Role(NamedTuple):
         else:
             few = f"{self.few} {self.called}"
         looking = f"{few} look{'s' * (self.few == 1)} at the points"
-        return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[
-            self.kind
-        ]
+        return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[self.kind]
 
     @property
     def sentence(self) -> str:

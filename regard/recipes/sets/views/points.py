@@ -99,14 +99,8 @@ def place_points(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], 
     if x.shape[1] <= 3:
         return x, list(columns), None
     flat, shares = principal(x, 3)
-    said = (
-        f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
-    )
-    return (
-        flat,
-        [f"PC{i}" for i in (1, 2, 3)],
-        f"{said}, which hold {float(shares.sum()):.0%} of their variance.",
-    )
+    said = f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
+    return (flat, [f"PC{i}" for i in (1, 2, 3)], f"{said}, which hold {float(shares.sum()):.0%} of their variance.")
 
 
 # ---- attention
@@ -147,9 +141,7 @@ def _weights_of(entry: Entry, role: Role) -> Tensor:
 # ---- models without attention
 
 
-def _without_attention(
-    model: nn.Module, out: Any, given: SetInput
-) -> tuple[list[dict[str, Any]], str | None]:
+def _without_attention(model: nn.Module, out: Any, given: SetInput) -> tuple[list[dict[str, Any]], str | None]:
     """Measures of points in a model without attention, and a note on what cannot be measured."""
     x: Tensor = given.inputs[given.points]
     if isinstance(model, Additive):
@@ -180,9 +172,7 @@ def _out_of_whole(out: Any) -> bool:
         return False
 
 
-def _decided(
-    model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list[Maximum]
-) -> list[dict[str, Any]]:
+def _decided(model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list[Maximum]) -> list[dict[str, Any]]:
     """The points that decide each maximum. A second forward pass tests whether a few of them are enough."""
     few = enough(found)
     with torch.no_grad():

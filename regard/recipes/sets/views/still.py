@@ -19,9 +19,7 @@ def draw_points(view: dict[str, Any], title: str) -> Any:
     """The figure: a row for each layer, a panel for each head."""
     figure = pictures(_drawn_points(view), title, *_colours_of_few(view))
     if _shaded(view):
-        plot.shade_bar(
-            figure, figure.axes, "from nothing to the largest of each picture", root=False, low=PALE
-        )
+        plot.shade_bar(figure, figure.axes, "from nothing to the largest of each picture", root=False, low=PALE)
     return figure
 
 
@@ -31,8 +29,7 @@ def _colours_of_few(view: dict[str, Any]) -> tuple[str, dict[str, str]]:
     whats = list(dict.fromkeys(layer["what"] for layer in few))
     most = max((layer["count"] for layer in few), default=0)
     numbers = {
-        colour: ", ".join(map(str, range(k + 1, most + 1, len(COLOURS))))
-        for k, colour in enumerate(COLOURS[:most])
+        colour: ", ".join(map(str, range(k + 1, most + 1, len(COLOURS)))) for k, colour in enumerate(COLOURS[:most])
     }
     return " or ".join(whats), {said: colour for colour, said in numbers.items()}
 
@@ -86,9 +83,7 @@ def _projected(places: Array) -> tuple[Array, Array]:
         return places, np.zeros(len(places))
     x, y, z = (places - (places.max(0) + places.min(0)) / 2).T
     right, deep = x * np.cos(YAW) - y * np.sin(YAW), x * np.sin(YAW) + y * np.cos(YAW)
-    return np.stack((right, z * np.cos(PITCH) + deep * np.sin(PITCH)), 1), deep * np.cos(PITCH) - z * np.sin(
-        PITCH
-    )
+    return np.stack((right, z * np.cos(PITCH) + deep * np.sin(PITCH)), 1), deep * np.cos(PITCH) - z * np.sin(PITCH)
 
 
 def _by_few(weights: Array, even: float) -> tuple[Array, Array]:

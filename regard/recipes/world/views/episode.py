@@ -38,9 +38,7 @@ class EpisodeView(View):
     """Imagined beside real: drawn, as curves with their uncertainty, with rewards and values."""
 
     name, order, stands_alone = "episode", 10, True
-    files = web_files(
-        Path(__file__).parents[1], "36-drawings.js", "37-world.js", "38-episode.js", "world.css"
-    )
+    files = web_files(Path(__file__).parents[1], "36-drawings.js", "37-world.js", "38-episode.js", "world.css")
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, EpisodeInput)
@@ -106,8 +104,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
         "starts": starts.tolist(),
         "horizon": HORIZON,
         "futures": [
-            _pack(kind, found, given, shown) | {"images": pack_futures(model, found)}
-            for kind, found in futures.items()
+            _pack(kind, found, given, shown) | {"images": pack_futures(model, found)} for kind, found in futures.items()
         ],
         "changes": write_changes(given.changes, spaces),
         "episodes": list(given.names[:LISTED]),

@@ -77,9 +77,7 @@ def _imagine(
     return imagine(model, history.to(first), real.to(first.device), first, horizon, start(at), heads=heads)
 
 
-def as_taken(
-    model: WorldModel, episode: Episodes, horizon: int, changes: Mapping[int, Array] | None = None
-) -> Start:
+def as_taken(model: WorldModel, episode: Episodes, horizon: int, changes: Mapping[int, Array] | None = None) -> Start:
     """The actions of the episode, some of them changed; behind its end, the last one again and again."""
     actions = episode.actions.copy()
     for step, action in (changes or {}).items():

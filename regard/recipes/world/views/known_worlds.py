@@ -21,9 +21,7 @@ class KnownWorld:
 CART_POLE = KnownWorld(
     ("position", "velocity", "angle", "angular velocity"), ("push left", "push right"), "cart-pole", (0, 2)
 )
-PENDULUM = KnownWorld(
-    ("cosine of the angle", "sine of the angle", "angular velocity"), ("torque",), "pendulum", (0, 1)
-)
+PENDULUM = KnownWorld(("cosine of the angle", "sine of the angle", "angular velocity"), ("torque",), "pendulum", (0, 1))
 KNOWN = {"CartPole-v0": CART_POLE, "CartPole-v1": CART_POLE, "Pendulum-v1": PENDULUM}
 
 

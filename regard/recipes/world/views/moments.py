@@ -27,9 +27,7 @@ class MomentsView(View):
     """Which moment mattered."""
 
     name, order, stands_alone = "moments", 12, True
-    files = web_files(
-        Path(__file__).parents[1], "36-drawings.js", "37-world.js", "38-moments.js", "world.css"
-    )
+    files = web_files(Path(__file__).parents[1], "36-drawings.js", "37-world.js", "38-moments.js", "world.css")
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, EpisodeInput)
