@@ -15,9 +15,8 @@ from torch import Tensor
 from regard.config import config
 from regard.data.array import Array
 from regard.data.batch import IGNORE
-from regard.data.labels import sort_labels
 from regard.data.tables import is_missing
-from regard.data.targets import Numbers, explain_asks, infer_asks
+from regard.data.targets import Numbers, explain_asks, infer_asks, sort_labels
 from regard.errors import RegardError
 from regard.recipes.prediction import Prediction
 from regard.training.cross_entropy import cross_entropy

@@ -13,10 +13,10 @@ from torch import nn
 
 from regard import config as configs
 from regard.data.batch import Source
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.data.progress import Note
+from regard.data.row_source import TensorSource
 from regard.data.scan import scanning_once
-from regard.data.tensor_source import TensorSource
 from regard.errors import RegardError
 from regard.look import report as reports
 from regard.look.plot import curves

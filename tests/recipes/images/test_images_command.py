@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.models.vit import ViTConfig
 from regard.recipes.base import get_recipe
 from regard.recipes.images.augment import AugmentConfig
