@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -21,6 +22,7 @@ from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.predict import predict
 from regard.recipes.prediction import Prediction
 from regard.recipes.prepare import prepare
+from regard.recipes.problem import Problem
 from regard.recipes.processor import Processor
 from regard.recipes.settings import Settings
 from regard.recipes.supervised_reader import SupervisedReader
@@ -51,9 +53,10 @@ class SupervisedConfig(SplitConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervised:
+class Supervised(Problem):
     """What a kind of data needs for it: a processor, and its config. `open` gives the processor of a run."""
 
+    name: str = "supervised"  # in config.json
     processor: type[Processor[Any, Any]]
     config: type[SupervisedConfig]  # the data section of the settings
     unit: str  # what is counted: sets, images
@@ -121,7 +124,12 @@ class Supervised:
         """The processor of a run. It reads as in training, but for options of the data that were given anew."""
         return self.processor(run.section(self.config, "data")).restore(run)
 
-    def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
+    def next_command(self, run: Run) -> str:
+        """The command to type after training: predictions for the same file, or a look at data that is in none."""
+        path = run.section(self.config, "data").path
+        return f"regard look {run.quoted}" if path is None else f"regard predict {run.quoted} {shlex.quote(path)}"
+
+    def predict(self, run: Run, inputs: Sequence[Any], options: Any = None) -> Iterator[Prediction]:
         """A prediction for each example in the inputs, or the reason why there is none."""
         return predict(self, run, inputs)
 
@@ -129,7 +137,9 @@ class Supervised:
         """The output for one example as a prediction."""
         return processor.target.decode(name, out, cell)
 
-    def read_other(self, run: Run, data: Any, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def read_other(
+        self, run: Run, data: Any, context: DataContext, options: Any = None
+    ) -> tuple[Task, Split, tuple[str, ...] | None]:
         """Other data with targets: the task, its examples as one split, and the classes."""
         return read_other(self, run, data, context)
 

@@ -167,8 +167,8 @@ def train_recipe(
         if create is None:  # rank 0 makes the run
             run: Run = SharedRun(out, read_run_config(ranks.agree(None), os.fspath(out)))
             return _fit(run, recipe, job, model, settings, observers, report, resume=False)
-        sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
-        sections |= {"train": settings.train, **job.summary, "unit": job.unit}
+        sections: dict[str, Any] = {"recipe": recipe.name, "problem": job.problem, "kind": job.kind, "unit": job.unit}
+        sections |= {"model": job.model, "data": settings.data, "train": settings.train, **job.summary}
         sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
         sections |= {} if given is None else {"given": type(given).__name__}
         run = create(sections)

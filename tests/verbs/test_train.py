@@ -525,7 +525,7 @@ def test_generate_takes_the_path_of_a_run():
     assert "".join(regard.generate("mine", "the ", max_new=5, seed=1)) == loaded
     assert "".join(regard.generate(run.path, "the ", max_new=5, seed=1)) == loaded
     assert generate.samples("mine", "the ", max_new=5, seed=1) == [loaded]
-    with pytest.raises(ValueError, match=r"samples=2.*regard\.api\.generate\.samples"):
+    with pytest.raises(ValueError, match=r"samples=2.*regard\.verbs\.generate\.samples"):
         regard.generate("mine", samples=2)
     assert repr(run) == "<Run mine: text, decoder>"
 
