@@ -6,12 +6,12 @@ registry; or offer it from another package by an entry point of the group `regar
 
 from __future__ import annotations
 
-import os
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, cast, get_type_hints
+from typing import Any, ClassVar, NamedTuple, cast
 
 from torch import Tensor, nn
 
@@ -23,21 +23,19 @@ from regard.errors import RegardError
 from regard.generation.writer import Writer
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
-from regard.recipes.answers import AMONG
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
+from regard.recipes.problem import Output, Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.same_data import check_same_data
-from regard.recipes.settings import Settings, check_choice, kind_of, path_of, read_settings, settings_of_kind
-from regard.recipes.supervised import Supervised
+from regard.recipes.settings import Settings, check_choice, kind_of, path_of, read_settings
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
-Output = str | os.PathLike[str]
 FINE_LR = 5e-5  # the peak learning rate for weights of others
 
 
@@ -69,7 +67,8 @@ class Recipe(ABC):
     data_derived: ClassVar[
         Mapping[str, str]
     ] = {}  # options that only the data decides -> the option to give instead, or ""
-    supervised: ClassVar[Supervised | None] = None  # what is learned from all data, if that is always the same
+    # what can be learned from this data, by name; a run keeps the name. Empty: the recipe trains and predicts by itself
+    problems: ClassVar[Mapping[str, Problem]] = {}
     # what a model learns (--task) -> the kinds of model that can, the default first; empty: the model says it
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # kind of model -> other kinds whose blocks it can start from (--from)
@@ -112,9 +111,10 @@ class Recipe(ABC):
 
         kind: of model, if it was named; early: those of `early_options` that were given
         """
-        if self.supervised is None:
+        if len(self.problems) != 1:
             return None
-        return self.supervised.config(path=path_of(data, self.name))
+        (only,) = self.problems.values()
+        return only.config(path=path_of(data, self.name))
 
     def choose_defaults(self, data: Any, examples: Examples | None, kind: str | None) -> Settings:
         """Good settings for this data section, what was read by it, and a kind of model. examples: None if nothing was
@@ -125,18 +125,16 @@ class Recipe(ABC):
         """The defaults where they depend on options beside those of the data, such as the layer of a network."""
         return settings
 
-    def problem_of(self, data: Any) -> Supervised | None:
-        """What is learned from the data of this section. None: the recipe trains and predicts by itself."""
-        return self.supervised
+    def problem_of(self, data: Any, kind: str | None) -> Problem | None:
+        """What is learned from the data of this section by a kind of model; None: the usual kind. The only place that asks
+        it: a run keeps the answer."""
+        return next(iter(self.problems.values()), None)
 
-    def problem_of_run(self, run: Run) -> Supervised | None:
+    def problem_of_run(self, run: Run) -> Problem | None:
         """What a run has learned."""
-        if run.config.processor is None:
-            return None
-        section = get_type_hints(self.settings_class(run.config))["data"]
-        return self.problem_of(run.section(section, "data"))
+        return self.problems.get(str(run.config.problem))
 
-    def _problem_of_run(self, run: Run) -> Supervised:
+    def _problem_of_run(self, run: Run) -> Problem:
         found = self.problem_of_run(run)
         if found is None:
             raise RegardError(f"{run.path} has nothing that {self.name} knows to use; train it again")
@@ -156,9 +154,7 @@ class Recipe(ABC):
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         """The class of the settings of a run with this config.json."""
-        assert self.supervised is not None
-        data: Any = self.supervised.config
-        return settings_of_kind(str(config.kind), data)
+        return self.problems[str(config.problem)].settings_class(str(config.kind))
 
     # options of regard tokenize, if this recipe's data can be made ready once for many runs
     shard_options: type[Any] | None = None
@@ -169,24 +165,23 @@ class Recipe(ABC):
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
         """Read the data, then make the task, the source and a model config that fits it."""
-        problem = self.problem_of(settings.data)
+        kind = kind_of(self.models, settings)
+        problem = self.problem_of(settings.data, kind)
         assert problem is not None
-        return problem.prepare(settings, kind_of(self.models, settings), context)
+        return replace(problem.prepare(settings, kind, context), problem=problem.name)
 
     def describe(self, job: Job) -> str:
         """The data in one line: its name and its numbers."""
-        problem = self.problem_of(job.processor.config)
-        assert problem is not None
-        return problem.describe(job)
+        return self.problems[str(job.problem)].describe(job)
 
-    @abstractmethod
     def next_command(self, run: Run) -> str:
         """The command to type after training."""
+        return self._problem_of_run(run).next_command(run)
 
     def finish(self, run: Run, job: Job, model: nn.Module) -> None:
         """Write files of this kind of data at the end of a training, before the report. A run is not lost over
         them."""
-        return
+        self._problem_of_run(run).finish(run, job, model)
 
     # ── weights of others
 
@@ -209,21 +204,24 @@ class Recipe(ABC):
 
     def load(self, run: Run) -> nn.Module:
         """The model of a run, ready for use."""
-        return load_model(run)
+        problem = self.problem_of_run(run)
+        return load_model(run) if problem is None else problem.load(run)
 
     def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
         """The model of a run with weights of a kind (see docs/generation.md), for writing text only."""
-        if weights not in ("auto", "float32"):
-            raise RegardError(f"weights={weights} is for models that write text, got a run of {self.name}")
-        return self.load(run)
+        return self._problem_of_run(run).load_to_write(run, weights, note)
 
     def lend_body(self, run: Run) -> LentBody | None:
         """What runs of other recipes can start from, beside runs of the same kind of model; None: nothing."""
         return None
 
+    options: Any = None  # of predict and evaluate, an object of `predict_options`
+
     def with_options(self, options: Any) -> Recipe:
         """The recipe that predicts and evaluates with these options, of the class `predict_options`."""
-        return self
+        found = copy(self)
+        found.options = options
+        return found
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
         """Inputs in memory as temporary files: path -> name. None: the inputs are of another kind."""
@@ -235,30 +233,29 @@ class Recipe(ABC):
 
     def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
         """The prediction for each input, as soon as it is ready."""
-        return self._problem_of_run(run).predict(run, inputs)
+        return self._problem_of_run(run).predict(run, inputs, self.options)
 
     def embed(
         self, run: Run, inputs: Sequence[str], column: str | None, tables: TableConfig, note: Callable[[str], None]
     ) -> tuple[list[str], Array]:
-        """The name of each input, and a vector for each.   n d      column: of a table, where the inputs are; tables:
-        how tables are read; note: is told how each was"""
-        raise RegardError(f"{run.path} was trained on {self.name}, for which there are no embeddings")
+        """The name of each input, and a vector for each.   n d"""
+        return self._problem_of_run(run).embed(run, inputs, column, tables, note)
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
         """Raise a ValueError if `draw` cannot draw these inputs, or not to `out`; before any work."""
-        raise RegardError(
-            f"--out must be a table ({AMONG}), got {os.fspath(out)!r}; {run.path} was trained on {self.name}, "
-            "for which no pictures are drawn"
-        )
+        self._problem_of_run(run).check_output(run, inputs, out)
 
     def draw(
         self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
     ) -> Iterator[Prediction]:
         """Draw each input with its prediction."""
-        return predictions
+        return self._problem_of_run(run).draw(run, inputs, predictions, out)
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         """Measures on the test split (the validation split without one), or on another file."""
+        problem = self.problem_of_run(run)
+        if problem is not None:
+            return problem.evaluate(run, data, context, self.options)
         model = self.load(run)
         if data is not None:
             task, split, labels = self.other_split(run, data, context)
@@ -270,16 +267,16 @@ class Recipe(ABC):
     def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         """Other data of the same kind, read as the run reads its own data: the task, the split, and the class
         labels."""
-        return self._problem_of_run(run).read_other(run, data, context)
+        return self._problem_of_run(run).read_other(run, data, context, self.options)
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         """Generated text, piece by piece. `note` gets what the user should know."""
-        raise RegardError(f"{run.path} was trained on {self.name}, which generates nothing; use regard predict")
+        return self._problem_of_run(run).generate(run, options, note)
 
     def open_writer(self, run: Run, weights: str, note: Callable[[str], None]) -> Writer:
         """What writes texts as a run does: for many of them at once, and for a server. weights: as in
         `load_to_write`"""
-        raise RegardError(f"{run.path} was trained on {self.name}, which writes no text")
+        return self._problem_of_run(run).open_writer(run, weights, note)
 
     # ── looking
 

@@ -74,6 +74,7 @@ class Job:
     model: Any  # its config, which fits the data
     task: Task
     source: Source
+    problem: str | None = None  # what is learned, by its name in the recipe
     # a summary of the data, a dataclass of the recipe; `corpus` in config.json. None: see `processor`
     info: Any = None
     processor: Any = None  # what reads the data, a Processor: the section of this name in config.json

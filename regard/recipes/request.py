@@ -63,7 +63,7 @@ class TrainRequest:
 
     def _after_reading(self, section: Any) -> Settings:
         """The defaults for what is read by this section of the settings."""
-        problem = self.recipe.problem_of(section)
+        problem = self.recipe.problem_of(section, self.kind)
         if problem is not None and section != self._read:
             if self.note is not None:
                 self.note("reading", None)

@@ -43,12 +43,12 @@ def settings_class(
 
 
 @cache
-def settings_of_kind(kind: str, data: Any) -> type[Settings]:
-    """The settings of a kind of model, which is in the registry, for this data section."""
+def settings_of_kind(kind: str, data: Any, train: type[TrainConfig] = TrainConfig) -> type[Settings]:
+    """The settings of a kind of model, which is in the registry, for these sections of data and training."""
     model = registry.find("models", kind).Config
     sentence = registry.entries("models")[kind].sentence
     name = f"{model.__name__.removesuffix('Config')}Settings"
-    return settings_class(name, f"{sentence[0].upper()}{sentence[1:]}.", data=data, model=model)
+    return settings_class(name, f"{sentence[0].upper()}{sentence[1:]}.", data=data, model=model, train=train)
 
 
 def kind_of(models: Iterable[str], settings: Settings) -> str:

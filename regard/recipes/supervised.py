@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from regard.config import Rare, Share, config
+from regard.config import Amount, Rare, Share, config
 from regard.data.array import Array
 from regard.data.splits import SplitConfig, check_splits
 from regard.errors import RegardError
@@ -21,6 +22,7 @@ from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.predict import predict
 from regard.recipes.prediction import Prediction
 from regard.recipes.prepare import prepare
+from regard.recipes.problem import Problem
 from regard.recipes.processor import Processor
 from regard.recipes.settings import Settings
 from regard.recipes.supervised_reader import SupervisedReader
@@ -41,7 +43,9 @@ class SupervisedConfig(SplitConfig):
     # what targets are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps;
     # several: any number of classes in one cell, with ; between them
     asks: Asks = "auto"
-    balanced: bool = False  # give each class the same weight in the loss, however many examples it has
+    # of the classes in the loss: auto: each class counts as much as another, however many examples it has; or one number
+    # for each class, in their order, as 1,5
+    class_weights: Literal["auto"] | tuple[Amount, ...] | None = None
     smoothing: Rare[Share] = 0.0  # the share of each label that is given to all classes alike
 
     def __post_init__(self) -> None:
@@ -49,9 +53,10 @@ class SupervisedConfig(SplitConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervised:
+class Supervised(Problem):
     """What a kind of data needs for it: a processor, and its config. `open` gives the processor of a run."""
 
+    name: str = "supervised"  # in config.json
     processor: type[Processor[Any, Any]]
     config: type[SupervisedConfig]  # the data section of the settings
     unit: str  # what is counted: sets, images
@@ -83,10 +88,8 @@ class Supervised:
 
     def make_task(self, processor: Processor[Any, Any], codes: Array) -> Task:
         """The task. codes: the targets of the train split"""
-        config, target = processor.config, processor.target
-        if config.balanced and target.labels is None:
-            raise RegardError("data.balanced gives weights to classes, but here numbers are predicted; leave it out")
-        weights = target.weights(codes) if config.balanced and len(codes) else None
+        config = processor.config
+        weights = None if config.class_weights is None else processor.target.weigh(config.class_weights, codes)
         return SupervisedTask(processor, config.smoothing, weights)
 
     def inherit(self, start: Run | None) -> Processor[Any, Any] | None:
@@ -121,7 +124,12 @@ class Supervised:
         """The processor of a run. It reads as in training, but for options of the data that were given anew."""
         return self.processor(run.section(self.config, "data")).restore(run)
 
-    def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
+    def next_command(self, run: Run) -> str:
+        """The command to type after training: predictions for the same file, or a look at data that is in none."""
+        path = run.section(self.config, "data").path
+        return f"regard look {run.quoted}" if path is None else f"regard predict {run.quoted} {shlex.quote(path)}"
+
+    def predict(self, run: Run, inputs: Sequence[Any], options: Any = None) -> Iterator[Prediction]:
         """A prediction for each example in the inputs, or the reason why there is none."""
         return predict(self, run, inputs)
 
@@ -129,7 +137,9 @@ class Supervised:
         """The output for one example as a prediction."""
         return processor.target.decode(name, out, cell)
 
-    def read_other(self, run: Run, data: Any, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+    def read_other(
+        self, run: Run, data: Any, context: DataContext, options: Any = None
+    ) -> tuple[Task, Split, tuple[str, ...] | None]:
         """Other data with targets: the task, its examples as one split, and the classes."""
         return read_other(self, run, data, context)
 

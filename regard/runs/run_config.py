@@ -20,6 +20,7 @@ class RunConfig:
     regard: str  # the version that made it
     format: Positive = FORMAT
     recipe: str | None = None  # its recipe; None: a module of the user's own
+    problem: str | None = None  # what it learns from its data, by its name in the recipe
     kind: str | None = None  # the model's name in the registry; None: a class that only its owner can make
     module: str | None = None  # the class of a module of the user's own
     model: dict[str, Any] | None = None  # sections

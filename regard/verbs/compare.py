@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from regard.data.array import Array
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords

@@ -52,7 +52,7 @@ def _lines_of(default: Any, name: str, hint: Any, every: bool) -> list[str]:
         return []
     if not chosen:
         owner = next(cls() for cls in kinds_of(options_of(type(default))[part]).values() if last in options_of(cls))
-    comment, value = _comments_of(type(owner)).get(last, ""), getattr(owner, last)
+    comment, value = _comments_of(cast(Hashable, type(owner))).get(last, ""), getattr(owner, last)
     if not chosen and not comment.startswith(f"{kind_of(owner)}: "):
         comment = f"{kind_of(owner)}: {comment}"
     option = f"--{name.replace('_', '-')}"

@@ -10,7 +10,7 @@ from functools import reduce
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from regard.config import is_unsplit, override, plain_type, union_members, without_bounds
+from regard.config import choices_of, is_unsplit, override, plain_type, union_members, without_bounds
 from regard.config import options_of as types_of
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
@@ -168,7 +168,8 @@ def read_words(cls: type[Any], words: list[str], program: str, other: Callable[[
         if hint is None or not (option in known or flag):
             other(word)
             continue
-        inner = get_args(plain_type(hint)) if get_origin(plain_type(hint)) is tuple else ()
+        lists = [each for each in map(without_bounds, union_members(hint)) if get_origin(each) is tuple]
+        inner = get_args(lists[0]) if lists else ()
         values = [value] if equals else []
         if flag and not equals:
             values = [waiting.pop(0)] if waiting and waiting[0] in ("True", "False") else ["True"]
@@ -176,7 +177,7 @@ def read_words(cls: type[Any], words: list[str], program: str, other: Callable[[
             values.append(waiting.pop(0))
         if not values:
             raise RegardError(f"{option} needs a value after it; see: {program} --help")
-        if inner and values != ["None"]:
+        if inner and values[0] not in ("None", *choices_of(hint)):
             parts = values if is_unsplit(hint) else [part for each in values for part in each.split(",") if part]
             found[name] = [read_value(each, inner[0]) for each in parts]
         else:

@@ -53,9 +53,12 @@ def train_settings(
     names = _names(settings, over)
     for name in names:
         _settings_for(settings, over, name)  # what cannot be is said before the first of them is trained
+    kind = kind_of(recipe.models, settings)
+    problem = recipe.problem_of(settings.data, kind)
     facts = {
         "recipe": recipe.name,
-        "kind": kind_of(recipe.models, settings),
+        "problem": None if problem is None else problem.name,
+        "kind": kind,
         "settings": configs.to_dict(settings),
         "from": None if start is None else str(start.path),
         "given": None if given is None else type(given).__name__,
@@ -152,7 +155,8 @@ def _common_settings(repeats: Repeats, recipe: Recipe) -> Settings:
     sections = repeats.facts["settings"]
     started = repeats.runs
     if not started:
-        known = {"kind": repeats.facts["kind"], "model": sections["model"], "data": sections["data"]}
+        known = {name: repeats.facts[name] for name in ("problem", "kind")}
+        known |= {"model": sections["model"], "data": sections["data"]}
         like = RunConfig(regard=repeats.facts["regard"], recipe=recipe.name, **known)
         return configs.from_dict(recipe.settings_class(like), sections)
     settings = configs.from_dict(recipe.settings_class(started[0].config), sections)

@@ -13,10 +13,10 @@ from torch import nn
 
 from regard import config as configs
 from regard.data.batch import Source
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.data.progress import Note
+from regard.data.row_source import TensorSource
 from regard.data.scan import scanning_once
-from regard.data.tensor_source import TensorSource
 from regard.errors import RegardError, name_keywords
 from regard.look import report as reports
 from regard.look.plot import curves
@@ -166,8 +166,8 @@ def train_recipe(
         if create is None:  # rank 0 makes the run
             run: Run = SharedRun(out, read_run_config(ranks.agree(None), os.fspath(out)))
             return _fit(run, recipe, job, model, settings, observers, report, resume=False)
-        sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
-        sections |= {"train": settings.train, **job.summary, "unit": job.unit}
+        sections: dict[str, Any] = {"recipe": recipe.name, "problem": job.problem, "kind": job.kind, "unit": job.unit}
+        sections |= {"model": job.model, "data": settings.data, "train": settings.train, **job.summary}
         sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
         sections |= {} if given is None else {"given": type(given).__name__}
         run = create(sections)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import regard
-from regard.data.class_names import read_names
 from regard.data.tables import is_empty, is_missing, open_table, place_of
+from regard.data.targets import read_names
 from regard.recipes.answers import write_answers
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run

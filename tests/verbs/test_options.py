@@ -64,6 +64,13 @@ def test_a_list_is_read_with_commas_and_without(words):
     assert parsed("--part.sizes", *words, "--part.size", "1") == Inner(sizes=(3, 4), size=1)
 
 
+def test_a_list_or_a_word_is_told_apart():
+    hint = Literal["auto"] | tuple[float, ...] | None
+    cls = config(type("Weighs", (), {"__annotations__": {"weights": hint}, "weights": None}))
+    for word, found in (("auto", "auto"), ("1,5", (1.0, 5.0)), ("None", None)):
+        assert options.parse(cls, ["--weights", word], cls(), "program").weights == found
+
+
 def test_texts_that_may_hold_commas_are_not_split():
     assert parsed("--part.texts", "a, b", "c") == Inner(texts=("a, b", "c"))
 

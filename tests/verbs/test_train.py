@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard.data.tensor_source import TensorSource
+from regard.data.row_source import TensorSource
 from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings

@@ -10,9 +10,9 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.image_arrays import PAIRS
-from regard.data.labels import sort_labels
 from regard.data.splits import SPLITS, TRAIN
 from regard.data.tables import Table, read_table
+from regard.data.targets import sort_labels
 from regard.errors import RegardError
 from regard.files import read_arrays
 

@@ -20,11 +20,12 @@ from regard.recipes.autoencoder.pictures import write_pictures
 from regard.recipes.autoencoder.predict import CodeOptions, check_output, draw, predict
 from regard.recipes.autoencoder.run_reader import RunInputReader
 from regard.recipes.autoencoder.task import Reconstruct
-from regard.recipes.base import LentBody, Output, Recipe
+from regard.recipes.base import LentBody, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.images.given_images import is_object
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
+from regard.recipes.problem import Output
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, read_settings
 from regard.runs.run import Run

@@ -19,6 +19,7 @@ from regard.recipes.graphs.processor import GraphsProcessor
 from regard.recipes.graphs.reader import FILE, NODE, RunReader, foreign_reader
 from regard.recipes.graphs.view import GraphView
 from regard.recipes.job import DataContext, Job
+from regard.recipes.problem import Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings, kind_of
 from regard.recipes.supervised import Supervised
@@ -88,6 +89,7 @@ class GraphsRecipe(Recipe):
         views=(GraphView(),),
         controls=(FILE, NODE),
     )
+    problems: ClassVar[Mapping[str, Problem]] = {supervised.name: supervised}
 
     def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> GraphsConfig:
         return data_section(data)
@@ -108,9 +110,6 @@ class GraphsRecipe(Recipe):
         if not options.keys() & set(DECIDING):
             return settings
         return choose_defaults(settings.data, examples, kind_of(self.models, settings), options)
-
-    def problem_of(self, data: GraphsConfig) -> Supervised:
-        return self.supervised
 
     def next_command(self, run: Run) -> str:
         path = run.section(GraphsConfig, "data").path

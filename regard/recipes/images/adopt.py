@@ -27,4 +27,10 @@ def adopt(found: Pretrained) -> Mapping[str, Any] | None:
         deviation=light.get("deviation", half),
     )
     processor = ImagesProcessor(data, fitted, Target(classes=found.labels))
-    return {"data": data, "train": TrainConfig(), "processor": processor.store(), "unit": "images"}
+    return {
+        "problem": "supervised",
+        "data": data,
+        "train": TrainConfig(),
+        "processor": processor.store(),
+        "unit": "images",
+    }

@@ -14,7 +14,7 @@ from regard.data.tables import table_of
 from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
-from regard.recipes.base import ExportFiles, Output, Recipe
+from regard.recipes.base import ExportFiles, Recipe
 from regard.recipes.example import Example, Examples
 from regard.recipes.images.adopt import adopt
 from regard.recipes.images.config import ImagesConfig
@@ -28,6 +28,7 @@ from regard.recipes.images.reader import ImageReader
 from regard.recipes.images.run_reader import RunImageReader
 from regard.recipes.job import DataContext, Job
 from regard.recipes.prediction import Prediction
+from regard.recipes.problem import Output, Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
 from regard.recipes.supervised import Supervised
@@ -55,7 +56,7 @@ class ImagesRecipe(Recipe):
         "regard train images",
         "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
         "regard train images --data mnist --model lenet",
-        "regard train images --data photos.csv --data.image path --data.label kind --data.balanced",
+        "regard train images --data photos.csv --data.image path --data.label kind --data.class-weights auto",
         "regard train images --data faces.csv --data.label age --data.asks numbers",
     )
     models = tuple(MODELS)
@@ -75,15 +76,13 @@ class ImagesRecipe(Recipe):
         views=ImageReader.views,
         controls=ImageReader.controls,
     )
+    problems: ClassVar[Mapping[str, Problem]] = {supervised.name: supervised}
 
     def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> ImagesConfig:
         return data_section(data)
 
     def choose_defaults(self, data: ImagesConfig, examples: Examples | None, kind: str | None) -> Settings:
         return choose_defaults(data, examples, kind)
-
-    def problem_of(self, data: ImagesConfig) -> Supervised:
-        return self.supervised
 
     def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
         return adopt(found)

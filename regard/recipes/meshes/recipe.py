@@ -15,6 +15,7 @@ from regard.recipes.meshes.defaults import KINDS, choose_defaults, data_section
 from regard.recipes.meshes.processor import MeshesProcessor
 from regard.recipes.meshes.reader import FILE, MeshReader, is_mesh
 from regard.recipes.meshes.view import MeshView
+from regard.recipes.problem import Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
 from regard.recipes.supervised import Supervised
@@ -50,15 +51,13 @@ class MeshesRecipe(Recipe):
         views=(MeshView(),),
         controls=(FILE,),
     )
+    problems: ClassVar[Mapping[str, Problem]] = {supervised.name: supervised}
 
     def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> MeshesConfig:
         return data_section(data)
 
     def choose_defaults(self, data: MeshesConfig, examples: Examples | None, kind: str | None) -> Settings:
         return choose_defaults(data, examples, kind)
-
-    def problem_of(self, data: MeshesConfig) -> Supervised:
-        return self.supervised
 
     def next_command(self, run: Run) -> str:
         path = run.section(MeshesConfig, "data").path

@@ -16,6 +16,7 @@ from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
+from regard.recipes.problem import Problem
 from regard.recipes.same_data import check_same_data
 from regard.recipes.series.defaults import (
     KINDS,
@@ -79,6 +80,7 @@ class SeriesRecipe(Recipe):
     }
     predict_options = PredictOptions
     classes = Supervised(processor=LabelledProcessor, config=LabelledSeriesConfig, unit="series", speed="steps")
+    problems: ClassVar[Mapping[str, Problem]] = {classes.name: classes}
     generate_options = SampleOptions
 
     def __init__(self, options: PredictOptions | None = None) -> None:
@@ -105,7 +107,7 @@ class SeriesRecipe(Recipe):
     def choose_defaults(self, data: SeriesFileConfig, examples: Examples | None, kind: str | None) -> Settings:
         return choose_defaults(data, kind)
 
-    def problem_of(self, data: SeriesFileConfig) -> Supervised | None:
+    def problem_of(self, data: SeriesFileConfig, kind: str | None) -> Problem | None:
         return self.classes if isinstance(data, LabelledSeriesConfig) else None
 
     def settings_class(self, config: RunConfig) -> type[Settings]:

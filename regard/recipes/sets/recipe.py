@@ -11,6 +11,7 @@ from regard.data.point_clouds import find_clouds
 from regard.look.reader import Reader
 from regard.recipes.base import Recipe
 from regard.recipes.example import Examples
+from regard.recipes.problem import Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.sets.cluster import Cluster, ClusterProcessor
 from regard.recipes.sets.config import SetsConfig
@@ -59,7 +60,8 @@ class SetsRecipe(Recipe):
     not_inherited = frozenset({"features", "outputs", "size", "each", "seeds", "usual", "contrast"})
     reading_options = ("id", "target", "missing")
     supervised = Supervised(processor=SetsProcessor, **SHARED)
-    clusters = Cluster(processor=ClusterProcessor, **SHARED)
+    clusters = Cluster(name="clusters", processor=ClusterProcessor, **SHARED)
+    problems: ClassVar[Mapping[str, Problem]] = {each.name: each for each in (supervised, clusters)}
 
     def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> SetsConfig:
         return data_section(data)
@@ -67,7 +69,7 @@ class SetsRecipe(Recipe):
     def choose_defaults(self, data: SetsConfig, examples: Examples | None, kind: str | None) -> Settings:
         return choose_defaults(data, examples, kind)
 
-    def problem_of(self, data: SetsConfig) -> Supervised:
+    def problem_of(self, data: SetsConfig, kind: str | None) -> Problem:
         if data.path is None and data.task == "clusters":
             return self.clusters
         return self.supervised

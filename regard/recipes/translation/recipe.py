@@ -9,11 +9,12 @@ from torch import nn
 
 from regard.data.splits import SPLITS, TEST
 from regard.look.reader import Reader
-from regard.recipes.base import Output, Recipe
+from regard.recipes.base import Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
+from regard.recipes.problem import Output
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, read_settings
 from regard.recipes.translation.defaults import KINDS, defaults, settings_class_of

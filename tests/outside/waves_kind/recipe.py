@@ -17,6 +17,7 @@ from regard.look.reader import Control
 from regard.look.view import View, web_files
 from regard.recipes.base import Recipe
 from regard.recipes.example import Example, Examples
+from regard.recipes.problem import Problem
 from regard.recipes.processor import Processor, Want
 from regard.recipes.settings import Settings, settings_of_kind
 from regard.recipes.supervised import Supervised, SupervisedConfig
@@ -123,6 +124,7 @@ class WavesRecipe(Recipe):
         views=(WaveView(),),
         controls=(Control(name="numbers", type="string", label="wave", placeholder="1, 2, 3"),),
     )
+    problems: ClassVar[Mapping[str, Problem]] = {supervised.name: supervised}
 
     def choose_defaults(self, data: Any, examples: Examples | None, kind: str | None) -> Settings:
         train = TrainConfig(steps=30, batch=16, lr=0.02, optimiser="adamw", precision="float32")

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from regard.attention.masks import Documents
-from regard.data.batch import IGNORE, Batch
-from regard.data.characters import Bytes, Characters
+from regard.data.batch import IGNORE, Batch, pack_rows
 from regard.data.chat_template import PLAIN, ChatTemplate
-from regard.data.packing import pack_rows
+from regard.data.fast_tokenizers import Bytes, Characters
 from regard.data.splits import TRAIN
 from regard.data.tokenizer import load
 from regard.models import decoder as decoders
