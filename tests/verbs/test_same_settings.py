@@ -14,7 +14,7 @@ import regard
 from regard import registry
 from regard.config import to_dict
 from regard.recipes.base import get_recipe
-from regard.recipes.settings import apply_settings, kind_of
+from regard.recipes.settings import Settings, apply_settings, kind_of
 from regard.recipes.text.labelled import LabelledConfig
 from regard.runs.new_run import create_run
 from regard.runs.run import Run
@@ -129,12 +129,11 @@ def settings(monkeypatch, folder):
     seen = []
 
     def see(*given, **how):
-        seen.append(given[1])
+        seen.extend(each for each in given if isinstance(each, Settings))
         raise Seen
 
-    monkeypatch.setattr(repeat, "train_settings", see)
-    monkeypatch.setattr(repeat, "resume_repeats", see)
-    monkeypatch.setattr(training, "resume_run", see)
+    for name in ("start_run", "start_runs", "resume_run", "resume_runs"):
+        monkeypatch.setattr(training, name, see)
 
     def settings_of(call):
         with pytest.raises(Seen):
@@ -159,20 +158,21 @@ def check_resumed(words, how, started, settings, out):
     """A run with these settings, but a model of other sizes than the defaults have, as data decide them."""
     recipe = get_recipe(words[1])
     before = to_dict(started)["model"]
-    sizes = [key for key in recipe.derived_options(started) if is_one(before.get(key.removeprefix("model.")))]
+    sizes = [key for key in recipe.data_derived if is_one(before.get(key.removeprefix("model.")))]
     if isinstance(started.data, LabelledConfig) and "classes" in before:
         sizes.append("model.classes")
     started = apply_settings(started, dict.fromkeys(sizes, 7))
     kind, over = kind_of(recipe.models, started), repeat.repeated_over(started)
+    problem = getattr(recipe.problem_of(started.data, kind), "name", None)
     if over is None:
-        sections = {"recipe": recipe.name, "kind": kind, "unit": "rows", "corpus": {}}
+        sections = {"recipe": recipe.name, "problem": problem, "kind": kind, "unit": "rows", "corpus": {}}
         sections |= {"data": started.data, "model": started.model, "train": started.train}
         if "start" in how:
             sections |= {"from": str(Run.open(how["start"]).path), "imported": None}
         create_run(out, sections)
     else:
         out.mkdir()
-        facts = {"recipe": recipe.name, "kind": kind, "from": None, "given": None}
+        facts = {"recipe": recipe.name, "problem": problem, "kind": kind, "from": None, "given": None}
         Repeats.create(out, over, ("1", "2"), facts | {"settings": to_dict(started)})
     again = ["train", recipe.name, "--resume", "--out", str(out), "--debug"]
     plain = settings(lambda: main(again))

@@ -15,8 +15,8 @@ from regard.recipes.text import run_reader
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.nearest_view import NEAREST
 from regard.runs.new_run import create_run
-from regard.verbs.embed import embed
 from regard.verbs.look import look, open_session
+from regard.verbs.predict import embed
 from tests.look.asked import TOKEN, check_answer, post, running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 
