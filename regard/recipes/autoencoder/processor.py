@@ -22,10 +22,10 @@ from regard import files
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.data.image_arrays import find_pairs, is_idx_of_images
-from regard.data.labels import sort_labels
 from regard.data.point_clouds import READERS
 from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.data.tables import is_table, names_of, read_table
+from regard.data.targets import sort_labels
 from regard.errors import RegardError
 from regard.recipes.autoencoder.config import Form, InputsConfig
 from regard.recipes.dataset import Dataset

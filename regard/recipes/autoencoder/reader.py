@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.look.model_input import ModelInput
 from regard.look.reader import Control
 from regard.look.view import View

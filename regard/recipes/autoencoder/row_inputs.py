@@ -19,7 +19,7 @@ from regard.config import Amount, config
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.data.image_arrays import find_pairs
-from regard.data.tables import Table, read_table
+from regard.data.tables import read_table
 from regard.data.targets import find_scale
 from regard.errors import RegardError
 from regard.recipes.autoencoder.config import Form
@@ -95,9 +95,12 @@ class RowInputs(InputsProcessor[RowsFitted]):
         table = read_table(data, self.config)
         if not len(table):
             raise RegardError(f"{table.path} has no rows; give numbers in each")
-        chosen = self._choose_columns(table) if self.fitted is None else self.columns
+        chosen = self.config.columns if self.fitted is None else self.columns
+        chosen = chosen or tuple(name for name in table.names if name not in (self.config.label, SPLIT))
+        if not chosen:
+            raise RegardError(f"{table.path} has no columns of numbers, only: {', '.join(table.names)}")
         numbers = table.finite_numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS)
-        about = {"form": self.form, "columns": tuple(chosen), "numbers": numbers}
+        about = {"form": self.form, "columns": chosen, "numbers": numbers}
         found = Examples(
             what=table.path,
             count=len(table),
@@ -114,15 +117,6 @@ class RowInputs(InputsProcessor[RowsFitted]):
             table.check_filled([self.config.label])
             labels = np.array([str(text) for text in table.texts(self.config.label)])
         return replace(found, cells=labels, splits=None if SPLIT in chosen else read_split_column(table))
-
-    def _choose_columns(self, table: Table) -> list[str]:
-        if self.config.columns is None:
-            chosen = [name for name in table.names if name not in (self.config.label, SPLIT)]
-        else:
-            chosen = [name.strip() for name in self.config.columns.split(",") if name.strip()]
-        if not chosen:
-            raise RegardError(f"{table.path} has no columns of numbers, only: {', '.join(table.names)}")
-        return chosen
 
     def fit(self, examples: Examples, train: Array, model: Any, start: Self | None) -> Self:
         columns, binary = examples.about["columns"], bool(np.isin(examples.about["numbers"], (0, 1)).all())

@@ -268,7 +268,7 @@ def test_a_classifier_of_images_starts_from_the_encoder(tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"model.likelihood": "bernoulli", "data.binarise": "none"}, ["bernoulli", "--data.binarise dynamic"]),
+        ({"model.likelihood": "bernoulli", "data.binarise": "none"}, ["bernoulli", "data.binarise dynamic"]),
         ({"model.likelihood": "gaussian", "data.binarise": "dynamic"}, ["gaussian", "bernoulli"]),
         ({"model.body": "set"}, ["set", "mlp or conv or vit"]),
     ],
@@ -301,7 +301,7 @@ def test_a_collapsed_posterior_is_told_with_what_to_do(place, tmp_path):
 def test_a_loss_that_is_no_number_is_told_in_one_line(place, tmp_path):
     with pytest.raises(NotANumber) as error:
         fit(tmp_path / "no", place / "rows.csv", steps=40, train__lr=1e30, train__clip=None, train__warmup=0)
-    assert "--train.lr" in str(error.value) and "\n" not in str(error.value)
+    assert "train.lr" in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
