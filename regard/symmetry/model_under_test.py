@@ -161,15 +161,31 @@ class Subject:
                 return [given, n]
         return [given]
 
-    @cached_property
+    @property
     def follows(self) -> bool:
-        """Does the output have one entry for each token? Its axis follows the number of tokens over two
-        sizes."""
+        """Does the output have one entry for each token? Its axis follows the number of tokens over two sizes."""
+        return self.more_entries == 0
+
+    @property
+    def adds(self) -> int:
+        """How many entries more than tokens the output has, such as one for a start token; 0: none, or it does not follow
+        them."""
+        return self.more_entries or 0
+
+    @cached_property
+    def more_entries(self) -> int | None:
+        """By how much the output is longer than the tokens, the same over two sizes; None: it does not follow them."""
         if self.roles.stream is None:
-            return False
+            return None
         axis, given = self.roles.stream.axis, self.length(self.inputs)
         outs = {n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths}
-        return all(out.dim() > axis and out.shape[axis] == n for n, out in outs.items())
+        if any(out.dim() <= axis for out in outs.values()):
+            return None
+        more = {out.shape[axis] - n for n, out in outs.items()}
+        found = more.pop()
+        if more or found < 0 or (found and len(outs) == 1):  # one size alone may be so by chance
+            return None
+        return found
 
     @cached_property
     def other_axes(self) -> dict[str, Axes]:
@@ -469,7 +485,7 @@ class Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their
         shapes is not."""
         fresh = replace(self, **changes)
-        known = ["follows", "other_axes", "output_batch_axis"]
+        known = ["more_entries", "other_axes", "output_batch_axis"]
         if "brief" not in changes:
             known.append("lengths")
         shapes: dict[str, Any] = {name: self.__dict__[name] for name in known if name in self.__dict__}

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.symmetry.check import check
+from regard.symmetry.roles import Roles, Stream
 
 WIDTH = 8
 IDS, MASK = torch.arange(27).reshape(3, 9) % 11, torch.ones(3, 9, dtype=torch.long)
@@ -155,6 +156,50 @@ def test_a_layer_that_takes_no_single_row_in_training_is_tried_with_others():
     model = nn.Sequential(nn.Linear(4, 4), nn.Flatten(1), nn.BatchNorm1d(20), nn.Linear(20, 3))
     found = check(model, torch.randn(4, 5, 4), laws=["neighbours"])["neighbours in training"]
     assert found.measured == "broken" and found.layer == "2"
+
+
+# ── outputs and inputs that are not as usual
+
+
+class Begins(nn.Module):
+    """A causal model that puts a start token in front."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.start, self.attention = (
+            nn.Embedding(11, WIDTH),
+            nn.Parameter(torch.randn(WIDTH)),
+            Attention(False),
+        )
+
+    def forward(self, input_ids):
+        x = self.embed(input_ids)
+        return self.attention(torch.cat([self.start.expand(len(x), 1, -1), x], 1))
+
+
+def test_an_output_with_one_entry_more_than_tokens_says_what_to_give():
+    roles = Roles(streams=(Stream("input_ids"),), read=lambda out: out[:, 1:])
+    assert "out[:, 1:]" in check(Begins(), {"input_ids": IDS})["causality"].reason
+    assert check(Begins(), {"input_ids": IDS}, roles=roles)["causality"].measured == "holds"
+
+
+class Adds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(40, 4))
+
+    def forward(self, x):
+        x += self.places[: x.shape[1]]
+        return 2 * x
+
+
+def test_a_forward_that_writes_into_its_input_is_found_and_the_callers_tensor_stays():
+    x = torch.randn(2, 9, 4)
+    before = x.clone()
+    report = check(Adds(), x)
+    assert torch.equal(x, before) and any("writes into its input 'x'" in note for note in report.notes)
+    assert report["determinism"].measured == "broken" and "same tensors" in report["determinism"].worst
+    assert report["causality"].measured == report["neighbours"].measured == "holds"
 
 
 # ── names and shapes of other inputs
