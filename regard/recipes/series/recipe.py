@@ -81,8 +81,8 @@ class SeriesRecipe(Recipe):
         wanted, before = task_of(settings.data), settings.model.task
         if wanted != before:
             raise RegardError(
-                f"cannot start from {start.path}: it was trained with --task {before}, and this run with --task {wanted}; "
-                f"give --task {before}, or leave --from out"
+                f"cannot start from {start.path}: it learned to {before}, and this run is to {wanted}; name its task, or "
+                "train from the beginning"
             )
         return super().refine_start(settings, start)
 
