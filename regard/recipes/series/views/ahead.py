@@ -60,9 +60,7 @@ def measure_ahead(model: SeriesModel, given: SeriesInput) -> SeriesEvaluation | 
             parts.append(SplitSeries(series=series, train=first, validation=first))
     if not parts:
         return None
-    source = ForecastSource(
-        parts, context=fitted.context, horizon=fitted.horizon, batch=1, seed=0, equal=given.file.equal
-    )
+    source = ForecastSource(parts, context=fitted.context, ahead=fitted.horizon)
     try:
         return evaluate_forecasts(model, source, "test", fitted.season, most=MOMENTS)
     except ValueError:  # nothing is known of what came
