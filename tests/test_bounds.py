@@ -212,7 +212,9 @@ def test_the_command_line_refuses_them_too(recipe):
             for value in ("10" * 9, "-1", "9" * 5000, "1e30", "nan", "٣" * 20):
                 words = [f"--{option}", value]
                 with pytest.raises(RegardError, match=field.name.replace("_", ".")) as refused:
-                    TrainRequest(recipe=found, options=partial(read_settings_options, found, words, {})).settings()
+                    TrainRequest(
+                        recipe=found, options=partial(read_settings_options, found, words, "regard train")
+                    ).settings()
                 assert "\n" not in str(refused.value)
             break  # one of each section: the others go the same way
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,7 @@ class TrainRequest:
     note: Note | None = None  # told what is being prepared, and the share that is done
     observers: Sequence[Observer] = ()
     report: bool = True  # at the end
+    help: str | None = None  # the command that lists the options
     options: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]] = field(default_factory=dict)
     origin: Run | None = None  # `start`, opened
     examples: Examples | None = None  # what was read of the data; None: not yet, or the recipe reads later
@@ -67,7 +69,8 @@ class TrainRequest:
             settings = recipe.refine_defaults(settings, self._options(type(settings)), self.given)
         else:
             given = self._options(data_alone(section.__class__))
-            section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})
+            with self._naming_help():
+                section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})
             problem = recipe.problem_of(section, kind)
             if problem is not None:
                 if self.note is not None:
@@ -94,7 +97,19 @@ class TrainRequest:
             if name in given:
                 instead = f"; {advice}" if advice else ""
                 raise RegardError(f"follows from the data, so it cannot be set{instead}", option=name)
-        return apply_settings(settings, given)
+        with self._naming_help():
+            return apply_settings(settings, given)
+
+    @contextmanager
+    def _naming_help(self) -> Iterator[None]:
+        """What is wrong with an option says where they are explained."""
+        try:
+            yield
+        except RegardError as error:
+            if self.help is None:
+                raise
+            said = f"{error.text}{' ' if error.text.endswith('?') else '; '}see: {self.help}"
+            raise RegardError(said, option=error.option) from None
 
     def _options(self, cls: Any) -> Mapping[str, Any]:
         return self.options(cls) if callable(self.options) else self.options

@@ -59,14 +59,12 @@ def pop_options(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str
     return found, rest
 
 
-def read_settings_options(recipe: Recipe, words: list[str], chosen: Mapping[str, str], cls: Any) -> Mapping[str, Any]:
-    """The options among the words of `regard train`, as a TrainRequest asks for them. chosen: what was taken out before"""
+def read_settings_options(recipe: Recipe, words: list[str], program: str, cls: Any) -> Mapping[str, Any]:
+    """The options among the words of `regard train`, as a TrainRequest asks for them."""
     if cls is None:
         return {name: read_value(value, int | str) for name, value in _read_plainly(words).items()}
     if not issubclass(cls, Settings):  # of the data alone: the others are read, or refused, later
         return read_words(cls, words, "", lambda word: None)
-    names = [name for name in ("model", "task") if name in chosen][:1]
-    program = " ".join([f"regard train {recipe.name}", *(f"--{name} {chosen[name]}" for name in names)])
     more = [each.split()[0] for each in (*recipe.help, *FIRST)]
     return read_all_words(cls, words, program, more=more, hidden=recipe.data_derived)
 

@@ -150,9 +150,12 @@ def run(words: list[str]) -> int:
         return launch(processes, words)
     ending = Ending()
     known: dict[str, Any] = {FIRST[name]: value for name, value in taken.items()}
+    which = [f" {name} {taken[name]}" for name in ("--model", "--task") if name in taken][:1]
+    program = "".join([f"regard train {recipe.name}", *which])
     request = TrainRequest(
         recipe=recipe,
-        options=partial(read_settings_options, recipe, rest, known),
+        options=partial(read_settings_options, recipe, rest, program),
+        help=f"{program} --help",
         resume=resume,
         note=None if started_by_torchrun() else progress_printer(),
         observers=[watch(), ending],

@@ -175,7 +175,7 @@ def test_every_option_of_an_attention_can_be_given(attention):
     recipe, kind = get_recipe("text"), attention().kind
     names = hints_of(attention).keys() - {"kind"}
     words = [f"--model.attention={kind}", *(f"--model.attention.{name}=8" for name in names)]
-    given = partial(options.read_settings_options, recipe, words, {})
+    given = partial(options.read_settings_options, recipe, words, "regard train")
     found = TrainRequest(recipe=recipe, model="encoder", options=given).settings().model
     assert found.attention == attention(**dict.fromkeys(names, 8))
 

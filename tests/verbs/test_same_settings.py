@@ -68,7 +68,8 @@ def folder(tmp_path_factory):
         "baskets": ["basket,price,total", *(f"{i // 3},{i % 7},{i // 3 % 5}" for i in range(90))],
         "photos": ["path,kind", *(f"photos/{('dark', 'light')[i % 2]}/00.png,{'ab'[i % 2]}" for i in range(30))],
         "faces": ["file,age", *(f"photos/dark/00.png,{20 + i}.5" for i in range(30))],
-        "sales": ["shop,day,sold", *(f"{i // 40},2024-01-{i % 28 + 1:02},{i % 9}" for i in range(80))],
+        "sales": ["shop,day,sold", *(f"{i // 28},2024-01-{i % 28 + 1:02},{i % 9}" for i in range(84))],
+        "wells": ["well,time,pressure,depth", *(f"{i // 8},{i % 8},{i % 7},{i // 8}.5" for i in range(240))],
         "papers": ["id,x,field", *(f"p{i},{i / 7},{'ab'[i % 2]}" for i in range(30))],
         "cites": ["source,target", *(f"p{i},p{(i * 7 + 1) % 30}" for i in range(30))],
     }

@@ -36,7 +36,7 @@ def planted(tmp_path, same, *, words=False, name="graph", **more):
 
 
 def settings_for(path, *words):
-    given = partial(options.read_settings_options, RECIPE, list(words), {})
+    given = partial(options.read_settings_options, RECIPE, list(words), "regard train")
     return TrainRequest(recipe=RECIPE, data=path, options=given).settings()
 
 
