@@ -30,7 +30,7 @@ from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
-from regard.training.result import Result
+from regard.training.result import Result, say_measures
 from regard.training.step import Stepper
 from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
@@ -187,6 +187,8 @@ class Training:
 
     def go(self) -> Result:
         self.stepper.model.train()
+        if self.state.step == 0 and self.run.config.origin is not None:
+            self._measure_start()
         while True:
             if self._eval_due():
                 self._evaluate()
@@ -203,6 +205,22 @@ class Training:
                     return self._end("done")
                 return self._end("patience" if tired else "stopped")
             self._timed_step()
+
+    def _measure_start(self) -> None:
+        """Tell how good the weights of the earlier run are, before the first step changes them."""
+        with self.stepper.judging():
+            stride = 1
+            if self.timekeeper is not None and self.ranks.leads:
+                limit = 0.01 * self.timekeeper.budget
+                stride = max(1, math.ceil(time_evaluation(self.stepper, limit)[0] / limit))
+            stride = int(self.ranks.agree(stride))
+            try:
+                measures = keep_finite(self.stepper.evaluate(stride, self._check_stop))
+            except Stopped:
+                return
+        if measures:
+            part = "" if stride == 1 else f" (of one of {stride} batches)"
+            self.tell("noted", f"before the first step: validation {say_measures(measures)}{part}")
 
     def _timed_step(self) -> None:
         """One step, and a new plan if its time says so."""

@@ -75,9 +75,10 @@ class Result:
 
 
 def say_measures(measures: Mapping[str, float]) -> str:
-    """1.8804  accuracy 87.6%: the loss, which comes after the word for its split, without its name."""
+    """1.8804  accuracy 87.6%: a loss that comes first, after the word for its split, is without its name."""
+    first = next(iter(measures), None)
     return "  ".join(
-        say_loss(value) if name == "loss" else say_measure(name, value) for name, value in measures.items()
+        say_loss(value) if name == first == "loss" else say_measure(name, value) for name, value in measures.items()
     )
 
 
