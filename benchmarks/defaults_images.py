@@ -22,7 +22,7 @@ from alternate import table
 from torch import Tensor, nn
 
 import regard
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.recipes.images.recipe import RECIPE
 from regard.recipes.job import DataContext, Job
 from regard.recipes.request import TrainRequest

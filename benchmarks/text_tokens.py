@@ -21,8 +21,7 @@ import numpy as np
 import tokenizers
 from alternate import table
 
-from regard.data.learn_tokenizer import TOKENIZERS, learn_from_pieces
-from regard.data.parallel_tokenize import encode
+from regard.data.learn_tokenizer import TOKENIZERS, encode, learn_from_pieces
 from regard.data.text_files import Piece, find, pieces, read
 from regard.data.tokenizer import AT_ONCE, CHUNK, load
 from regard.verbs.evaluate import evaluate

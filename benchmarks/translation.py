@@ -134,7 +134,7 @@ def judge_ensemble(done: list[dict[str, Any]], test: str, asked: argparse.Namesp
     if len(runs) < 2:
         return None
     other = str(asked.out / runs[1])
-    found = regard.evaluate(asked.out / runs[0], test, options={"beams": 5, "ensemble": other})
+    found = regard.evaluate(asked.out / runs[0], test, options={"beams": 5, "ensemble": [other]})
     both = [each for each in mine if each["key"] in runs]
     return {
         "key": f"ensemble {' '.join(runs)}",

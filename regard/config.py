@@ -151,7 +151,8 @@ def options_of(cls: Any) -> dict[str, Any]:
             found[name] = hint
         for each in inner:
             chosen = ("kind",) if len(inner) > 1 else ()
-            found |= {f"{name}.{key}": of for key, of in options_of(each).items() if key not in chosen}
+            own = {f"{name}.{key}": of for key, of in options_of(each).items() if key not in chosen}
+            found |= {key: Annotated[of, RARE] if is_rare(hint) else of for key, of in own.items()}
     return found
 
 
@@ -336,12 +337,12 @@ def _say_wrong(hint: Any, value: Any) -> str:
         given = repr(value)
     if len(given) > 60:
         given = given[:57] + "..."
-    choices = list(_choices(hint))
+    choices = list(choices_of(hint))
     near = nearest(value, choices) if isinstance(value, str) else None
     return f"must be {describe_type(hint)}, got {given}" + (f"; did you mean {near!r}?" if near else "")
 
 
-def _choices(hint: Any) -> Iterator[str]:
+def choices_of(hint: Any) -> Iterator[str]:
     """The words that a type allows, where it names them."""
     for each in union_members(hint):
         if get_origin(each) is Literal:

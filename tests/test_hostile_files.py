@@ -319,7 +319,7 @@ def try_out(reader, path):
 
 @pytest.fixture(autouse=True)
 def little_time(monkeypatch):
-    monkeypatch.setattr("regard.data.foreign_tokenizer.SECONDS", 1.5)
+    monkeypatch.setattr("regard.data.trial.SECONDS", 1.5)
 
 
 @pytest.fixture(scope="module", autouse=True)

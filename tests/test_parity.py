@@ -275,7 +275,7 @@ def has_predictions_in_a_table(tried):
 
 FEATURES: dict[str, Callable[[Tried], bool]] = {
     "smoothing": has_smoothing,
-    "class weights": lambda tried: works(lambda: tried.job({"data.balanced": True})),
+    "class weights": lambda tried: works(lambda: tried.job({"data.class_weights": "auto"})),
     "missing cells": has_missing_cells,
     "folds": has_folds,
     "seeds": has_seeds,

@@ -4,7 +4,8 @@ was asked before, in this process or another, so going on after a stop needs not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -167,3 +168,25 @@ def pad_rows(rows: Sequence[Array], context: int | None = None) -> tuple[Tensor,
     tokens = np.zeros(real.shape, dtype=np.int64)
     tokens[real] = np.concatenate(rows) if rows else 0
     return torch.from_numpy(tokens), None if real.all() else torch.from_numpy(real)
+
+
+# ── rows that are packed
+
+
+def pack_rows(lengths: Sequence[int], most: int, order: Iterable[int]) -> list[list[int]]:
+    """The texts of each row, by their numbers; a row has at most `most` tokens. Each text goes, in this order, where
+    the least room is left that it fits into (best fit)."""
+    rows: list[list[int]] = []
+    room: list[tuple[int, int]] = []  # (tokens left, row), sorted
+    for text in order:
+        length = lengths[text]
+        place = bisect_left(room, (length, -1))
+        if place == len(room):
+            left, row = most, len(rows)
+            rows.append([])
+        else:
+            left, row = room.pop(place)
+        rows[row].append(text)
+        if left > length:
+            insort(room, (left - length, row))
+    return rows

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.mesh_repair import Mesh
-from regard.data.surface import rotation
+from regard.data.surface import Mesh, rotation
 from regard.files import most_unpacked
 
 MAGIC, JSON, BINARY = b"glTF", b"JSON", b"BIN\0"

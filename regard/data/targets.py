@@ -1,14 +1,19 @@
-"""What targets are, classes or numbers: one rule for every kind of data, and the scale of numbers."""
+"""What targets are, classes or numbers: one rule for every kind of data, the order and names of classes, and the scale of
+numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from regard.config import Amount, config
 from regard.data.array import Array
+from regard.data.text_files import read_lines
+from regard.errors import RegardError
 
 Asks = Literal["auto", "classes", "numbers"]
 FEW = 10  # whole numbers with no more different values than this are classes
@@ -103,3 +108,61 @@ class Numbers:
     def format(self, output: float) -> str:
         """stars 4.21"""
         return f"{self.name} {self.restore(output):.6g}"
+
+
+# ── labels of classes, in one order everywhere
+
+MOST = 2**16  # classes
+
+
+def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """The different labels, sorted: as numbers if all are whole numbers, else as text."""
+    different = set(labels)
+    if len(different) > MOST:
+        some = ", ".join(each[:20] for each in sorted(different)[:3])
+        raise RegardError(
+            f"there are {len(different):,} different labels, such as {some}; a classifier knows {MOST:,} at "
+            "most; choose the column or the folders of the classes"
+        )
+    numbers = all(each.isascii() and each.removeprefix("-").isdigit() and len(each) < 20 for each in different)
+    return tuple(sorted(different, key=lambda each: (int(each) if numbers else 0, each)))
+
+
+# ── names for classes that are numbers in the data
+
+
+def read_names(given: Sequence[str]) -> tuple[str, ...]:
+    """The names in `cat,dog`, in a file, or as they are. Raise if one is empty or there twice."""
+    names = [given] if isinstance(given, str) else list(given)
+    if len(names) == 1 and os.path.isfile(os.path.expanduser(names[0])):
+        lines = [line.strip() for line in read_lines(os.path.expanduser(names[0]))]
+        while lines and not lines[-1]:
+            lines.pop()
+        names, where = lines, f"line {{}} of {names[0]}"
+    else:
+        if len(names) == 1 and "," not in names[0]:
+            raise RegardError(
+                f"names must be the names of at least two classes, as cat,dog, or a file with one name a line, "
+                f"got {names[0]!r}, and there is no file of this name"
+            )
+        if len(names) == 1:
+            names = names[0].split(",")
+        names, where = [name.strip() for name in names], "name {}"
+    for number, name in enumerate(names, start=1):
+        if not name:
+            raise RegardError(f"names must not be empty, got an empty one: {where.format(number)}")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        number = [i for i, name in enumerate(names, start=1) if name == twice][1]
+        raise RegardError(f"names must be different, got '{twice}' a second time: {where.format(number)}")
+    return tuple(names)
+
+
+def check_names(names: Sequence[str], labels: Sequence[str], what: str) -> None:
+    """Raise unless there is one name for each class. labels: as the data has them, in order"""
+    if len(names) != len(labels):
+        classes = f"{len(labels):,} classes ({labels[0]} … {labels[-1]})" if labels else "no classes"
+        raise RegardError(
+            f"{what} has {classes}, and {len(names):,} names are given ({names[0]} … {names[-1]}); give one for "
+            "each class, in the order of the numbers"
+        )

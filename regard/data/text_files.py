@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import re
 import stat
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.progress import Note
-from regard.data.safe_split import REACH, cut
 from regard.data.scan import once
 from regard.errors import RegardError
 from regard.files import open_regular
@@ -305,3 +305,31 @@ def _advice(head: bytes) -> str:
     if b"\0" in head:
         return "give text only: a glob such as 'folder/**/*.txt' takes some files of a folder"
     return "it may be Latin-1 or Windows-1252; save it as UTF-8 (iconv -f WINDOWS-1252 -t UTF-8 old > new)"
+
+
+# ── where a long text may be cut so that its parts have the same tokens as the whole
+
+REACH = 1 << 14  # how far beyond the wanted place to look for a good one
+
+# Best first. Words, and the words that byte-pair encoding works in, end before a line end or a space that
+# follows something else; a word also ends before a sign. If there is none of these, the cut is anywhere.
+_PLACES = tuple(re.compile(pattern) for pattern in (r"\S(?=[\r\n])", r"\S(?=\s)", r"\w(?=[^\w'’])"))
+
+
+def cut(text: str, at: int) -> int:
+    """The first good place to cut a text at or soon after `at`."""
+    stop = min(len(text), at + REACH)
+    for place in _PLACES:
+        if found := place.search(text, at, stop):
+            return found.end()
+    return at
+
+
+def cuts(text: str, size: int) -> Iterator[int]:
+    """Good places to cut a text into parts of about `size` characters, both ends left out."""
+    at = size
+    while at < len(text):
+        at = cut(text, at)
+        if at < len(text):
+            yield at
+        at += size

@@ -1,5 +1,5 @@
 """Tokenizers: text to ids and back. Each is a tokenizer.json of the package `tokenizers`, which decodes; characters, bytes
-and words are encoded by NumPy (`characters.py`, `words.py`), which is several times faster.
+and words are encoded by NumPy (`fast_tokenizers.py`), which is several times faster.
 
 `decode(encode(text)) == text` for every text without unknown parts, unless a tokenizer of others normalises (lower-cases,
 strips accents). No code in a tokenizer.json is ever run.
@@ -22,8 +22,8 @@ import tokenizers
 
 from regard import files
 from regard.data.array import Array
-from regard.data.foreign_tokenizer import calm, check_count, check_tokenizer
-from regard.data.safe_split import cuts
+from regard.data.text_files import cuts
+from regard.data.trial import calm, check_count, check_tokenizer
 from regard.errors import RegardError
 
 CHUNK = 1 << 13  # characters
@@ -226,9 +226,12 @@ def load(path: files.PathLike) -> Tokenizer:
 
 def from_json(data: Any) -> Tokenizer:
     """The inverse of `to_json`. What was not made here is tried in a process of its own first."""
-    from regard.data.byte_pairs import BytePairs  # here: they build on this file
-    from regard.data.characters import Bytes, Characters
-    from regard.data.words import Words
+    from regard.data.fast_tokenizers import (
+        BytePairs,  # here: they build on this file
+        Bytes,
+        Characters,
+        Words,
+    )
 
     if not isinstance(data, dict) or not isinstance(data.get("model"), dict):
         raise RegardError('it has no key "model" with an object, so it is no tokenizer of the package tokenizers')

@@ -20,7 +20,7 @@ from regard.errors import RegardError
 # Every edge is there twice, once from each of its ends: a half-edge, as the literature calls it. Their order around a
 # vertex is what angles are summed along. Nothing here knows where the vertices are.
 
-NOT_MANIFOLD = "repair it with regard.data.mesh_repair.repair_mesh, which cuts the surface there"
+NOT_MANIFOLD = "repair it with regard.data.surface.repair_mesh, which cuts the surface there"
 
 
 class HalfEdges:

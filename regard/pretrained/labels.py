@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regard.data.labels import MOST
+from regard.data.targets import MOST
 from regard.errors import RegardError
 
 

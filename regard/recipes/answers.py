@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from regard.data.labels import sort_labels
 from regard.data.tables import SUFFIXES, column_of, text_of, write_table
+from regard.data.targets import sort_labels
 from regard.errors import RegardError
 from regard.files import PathLike
 from regard.recipes.prediction import Prediction

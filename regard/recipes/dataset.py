@@ -18,11 +18,11 @@ import torch
 from regard.data import cache as caches
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, generator
-from regard.data.cores import cores
 from regard.data.progress import Note
 from regard.data.slices import Slice, slice_batch, take_slice
 from regard.data.splits import SPLITS
 from regard.errors import RegardError
+from regard.machine import cores
 from regard.recipes.example import Examples
 from regard.recipes.processor import Encoded, Processor
 

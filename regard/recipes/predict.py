@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.cores import cores
 from regard.errors import RegardError
+from regard.machine import cores
 from regard.nn.linear import prepacked
 from regard.recipes.example import Examples
 from regard.recipes.prediction import Prediction

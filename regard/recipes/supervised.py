@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from regard.config import Rare, Share, config
+from regard.config import Amount, Rare, Share, config
 from regard.data.array import Array
 from regard.data.splits import SplitConfig, check_splits
 from regard.errors import RegardError
@@ -43,7 +43,9 @@ class SupervisedConfig(SplitConfig):
     # what targets are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps;
     # several: any number of classes in one cell, with ; between them
     asks: Asks = "auto"
-    balanced: bool = False  # give each class the same weight in the loss, however many examples it has
+    # of the classes in the loss: auto: each class counts as much as another, however many examples it has; or one number
+    # for each class, in their order, as 1,5
+    class_weights: Literal["auto"] | tuple[Amount, ...] | None = None
     smoothing: Rare[Share] = 0.0  # the share of each label that is given to all classes alike
 
     def __post_init__(self) -> None:
@@ -86,10 +88,8 @@ class Supervised(Problem):
 
     def make_task(self, processor: Processor[Any, Any], codes: Array) -> Task:
         """The task. codes: the targets of the train split"""
-        config, target = processor.config, processor.target
-        if config.balanced and target.labels is None:
-            raise RegardError("data.balanced gives weights to classes, but here numbers are predicted; leave it out")
-        weights = target.weights(codes) if config.balanced and len(codes) else None
+        config = processor.config
+        weights = None if config.class_weights is None else processor.target.weigh(config.class_weights, codes)
         return SupervisedTask(processor, config.smoothing, weights)
 
     def inherit(self, start: Run | None) -> Processor[Any, Any] | None:

@@ -15,9 +15,8 @@ from torch import Tensor
 from regard.config import config
 from regard.data.array import Array
 from regard.data.batch import IGNORE
-from regard.data.labels import sort_labels
 from regard.data.tables import is_missing
-from regard.data.targets import Numbers, explain_asks, infer_asks
+from regard.data.targets import Numbers, explain_asks, infer_asks, sort_labels
 from regard.errors import RegardError
 from regard.recipes.prediction import Prediction
 from regard.training.cross_entropy import cross_entropy
@@ -178,9 +177,24 @@ class Target:
 
     # ── learning
 
-    def weights(self, codes: Array) -> list[float] | None:
-        """Of the classes, so that each counts as much as another; 1 on average. None: they have none."""
+    def weigh(self, wanted: Literal["auto"] | Sequence[float], codes: Array) -> list[float] | None:
+        """The weights of the classes in the loss. auto: each class counts as much as another, 1 on average; None: of no
+        examples to learn from. codes: of the train split"""
         if self.labels is None:
+            what = "several classes of each example" if self.several else "numbers"
+            raise RegardError(
+                f"are for one class of each example, but here {what} are predicted; leave them out",
+                option="data.class_weights",
+            )
+        if wanted != "auto":
+            if len(wanted) != len(self.classes):
+                raise RegardError(
+                    f"must be one number for each of the {len(self.classes)} classes ({', '.join(self.classes)}), got "
+                    f"{len(wanted)}",
+                    option="data.class_weights",
+                )
+            return list(wanted)
+        if not len(codes):
             return None
         counts = np.bincount(codes[codes >= 0], minlength=len(self.classes))
         found: list[float] = (counts.sum() / (len(counts) * np.maximum(counts, 1))).tolist()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.foreign_tokenizer import check_tokenizer
+from regard.data.trial import check_tokenizer
 from regard.errors import RegardError
 from regard.files import read_json
 from regard.recipes.processors import ImageProcessor, Pixels, TextProcessor, WindowStage

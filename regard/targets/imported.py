@@ -15,8 +15,7 @@ from safetensors.torch import save
 
 from regard import files, registry
 from regard.config import to_dict
-from regard.data.cache import drop_unused, make_private
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder, drop_unused, make_private
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
 from regard.data.tokenizer import FRAMED, from_json
 from regard.errors import RegardError

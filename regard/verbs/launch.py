@@ -36,7 +36,7 @@ def is_worker() -> bool:
 
 def launch(count: int, words: list[str]) -> int:
     """Run `regard train` with these words in so many processes; returns the exit code."""
-    from regard.data.cores import cores
+    from regard.machine import cores
 
     here = cores()
     if count > MOST_PER_CORE * here:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from regard.data.batch import IGNORE, Batch, Epochs, held_out, pad_rows
-from regard.data.tensor_source import TensorSource
+from regard.data.row_source import TensorSource
 
 TOKENS = torch.arange(60).reshape(20, 3)
 TARGET = torch.arange(20)

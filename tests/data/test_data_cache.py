@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.data import cache
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from tests.damage import WAYS, flipped, some_bits
 
 BYTES = np.dtype(np.uint8)

@@ -9,10 +9,8 @@ import pytest
 import torch
 import trimesh
 
-from regard.data.mesh_repair import Mesh, repair_mesh
-from regard.data.meshes import READERS, find_meshes, read_mesh
-from regard.data.obj import read_obj
-from regard.data.off import read_off
+from regard.data.meshes import READERS, find_meshes, read_mesh, read_obj, read_off
+from regard.data.surface import Mesh, repair_mesh
 from regard.errors import RegardError
 from regard.nn.mesh_geometry import HalfEdges
 from regard.recipes.meshes.made_meshes import _icosphere, measure_roundness

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from regard.data.batch import generator
-from regard.data.off import read_off
-from regard.data.ply import read_ply
+from regard.data.meshes import read_off, read_ply
 from regard.data.point_clouds import find_clouds, read_cloud
 from regard.data.surface import Surface, areas, random_turns
 from regard.recipes.sets.solids import SOLIDS, draw_solids, fit_in_ball, mesh

@@ -6,9 +6,8 @@ import torch
 from torch.utils.data import Dataset
 
 from regard.data.batch import Batch
-from regard.data.row_source import AHEAD, RowSource
+from regard.data.row_source import AHEAD, RowSource, TensorSource
 from regard.data.slices import read_slice
-from regard.data.tensor_source import TensorSource
 from regard.recipes.text.dataset import TextSource
 
 X = torch.arange(60.0).view(20, 3)

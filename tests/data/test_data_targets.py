@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from regard.data.targets import Numbers, explain_asks, find_scale, infer_asks, read_numbers
+from regard.data.targets import MOST, Numbers, explain_asks, find_scale, infer_asks, read_numbers, sort_labels
+from regard.errors import RegardError
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,16 @@ def test_numbers_come_back_in_their_units():
     assert read_numbers(["1", "x"]) is None
     with pytest.raises(ValueError, match="scale.*0"):
         Numbers(name="x", centre=0.0, scale=0.0)
+
+
+def test_numbers_are_sorted_as_numbers_and_others_as_text():
+    assert sort_labels(["10", "9", "-1", "9"]) == ("-1", "9", "10")
+    assert sort_labels(["b", "10", "9"]) == ("10", "9", "b")
+    assert sort_labels(["9" * 5000, "1"]) == ("1", "9" * 5000)
+
+
+def test_too_many_classes_are_refused_with_their_number():
+    most = MOST
+    assert len(sort_labels(str(i) for i in range(most))) == most
+    with pytest.raises(RegardError, match=f"{most + 1:,} different labels.*{most:,} at most"):
+        sort_labels(f"l{i}" for i in range(most + 1))

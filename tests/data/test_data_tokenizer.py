@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Package
 
 from regard.data import tokenizer as tokenizers
-from regard.data.characters import Bytes, Characters
+from regard.data.fast_tokenizers import Bytes, Characters, Words
 from regard.data.learn_tokenizer import TOKENIZERS, learn
-from regard.data.safe_split import cuts
+from regard.data.text_files import cuts
 from regard.data.tokenizer import from_json, load, save
-from regard.data.words import Words
 
 ROOT = Path(__file__).parents[2]
 STORY = "It's a small world,\n  isn't it?  «Ja», said Zoë: 1,024 steps — 😀 and\tdogs, dogs like dogs.\r\n" * 4
@@ -125,7 +124,7 @@ def test_the_same_in_every_process():
 
 
 def test_torch_is_not_needed():
-    code = "import sys, regard.data.parallel_tokenize, regard.data.learn_tokenizer; print('torch' in sys.modules)"
+    code = "import sys, regard.data.learn_tokenizer, regard.data.learn_tokenizer; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
 
@@ -259,7 +258,7 @@ def test_a_border_in_the_wrong_place_is_caught(greedy, monkeypatch, wrong):
     assert greedy._encode_pieces(text).tolist() == expected
     cut_after = [place + 1 for place, sign in enumerate(text) if sign == wrong]
     borders = np.unique([0, *cut_after, len(text)])
-    monkeypatch.setattr("regard.data.byte_pairs.find_pieces", lambda text: borders)
+    monkeypatch.setattr("regard.data.fast_tokenizers.find_pieces", lambda text: borders)
     assert greedy._encode_pieces(text).tolist() != expected
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.characters import Bytes
+from regard.data.fast_tokenizers import Bytes
 from regard.errors import RegardError
 from regard.generation.generate import generate_texts
 from regard.generation.many import write_texts

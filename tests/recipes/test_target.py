@@ -51,12 +51,15 @@ def test_the_loss_of_classes_is_that_of_pytorch():
         total, count = target.loss(out, codes, smoothing)
         expected = F.cross_entropy(out, codes, ignore_index=IGNORE, label_smoothing=smoothing)
         torch.testing.assert_close(total / count, expected)
-    weights = torch.tensor(target.weights(codes.numpy()))
+    weights = torch.tensor(target.weigh("auto", codes.numpy()))
     counts = torch.tensor([1.0, 1.0, 3.0])
     torch.testing.assert_close(weights * counts, torch.full((3,), 5 / 3))  # each class counts as much as another
     total, _ = target.loss(out, codes, weights=weights)
     each = F.cross_entropy(out, codes, ignore_index=IGNORE, reduction="none")
     torch.testing.assert_close(total, (each * weights[codes.clamp(min=0)]).sum())
+    assert target.weigh((1.0, 5.0, 2.0), codes.numpy()) == [1.0, 5.0, 2.0]
+    with pytest.raises(ValueError, match="class_weights.*3 classes.*got 2"):
+        target.weigh((1.0, 5.0), codes.numpy())
     shares = torch.tensor([[0.5, 0.5, 0.0]])
     torch.testing.assert_close(target.loss(out[:1], shares)[0], -(shares * out[:1].log_softmax(-1)).sum())
 

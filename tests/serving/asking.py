@@ -5,8 +5,8 @@ import json
 
 import torch
 
-from regard.data.characters import Bytes
 from regard.data.chat_template import PLAIN
+from regard.data.fast_tokenizers import Bytes
 from regard.generation.scheduler import Scheduler
 from regard.generation.writer import Writer
 from regard.serving.openai import make_text_app

@@ -16,8 +16,8 @@ import openai
 import pytest
 import torch
 
-from regard.data.characters import Bytes
 from regard.data.chat_template import PLAIN
+from regard.data.fast_tokenizers import Bytes
 from regard.generation.generate import generate_texts
 from regard.generation.sampling import Sampling
 from regard.generation.scheduler import Scheduler

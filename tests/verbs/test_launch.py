@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from regard.data.cores import cores
 from regard.errors import RegardError
+from regard.machine import cores
 from regard.verbs.launch import MOST_PER_CORE, wanted_processes
 
 OPTIONS = [

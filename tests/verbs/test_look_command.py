@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from regard.data.characters import Characters
+from regard.data.fast_tokenizers import Characters
 from regard.look.plot import SUFFIXES
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.runs.new_run import create_run

@@ -19,8 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from regard import files
-from regard.data.cache import make_private
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder, make_private
 from regard.errors import RegardError
 from regard.generation.native.library import Library
 

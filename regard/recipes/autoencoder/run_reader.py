@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.data.splits import TEST, VALIDATION
 from regard.look.model_input import ModelInput
 from regard.look.reader import GONE, Control, Reader, at_path

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from regard.config import Share, config
-from regard.data.class_names import read_names
 from regard.data.dialect import TableConfig
 from regard.data.image_files import Fit
+from regard.data.targets import read_names
 from regard.errors import RegardError
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.multi_view import Views

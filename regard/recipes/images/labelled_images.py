@@ -18,13 +18,12 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.class_names import check_names
 from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz, rows_of_arrays
 from regard.data.image_files import RAW, SUFFIXES
-from regard.data.labels import sort_labels
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
 from regard.data.tables import Table, is_table, read_table
+from regard.data.targets import check_names, sort_labels
 from regard.errors import RegardError
 from regard.recipes.example import Examples
 from regard.recipes.images.config import ImagesConfig

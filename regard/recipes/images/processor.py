@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from regard.config import Amount, Count, Size, config
 from regard.data.array import Array
 from regard.data.batch import Batch
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read, readable, to_channels
 from regard.data.splits import TRAIN, complete_splits
 from regard.errors import RegardError

@@ -56,7 +56,7 @@ class ImagesRecipe(Recipe):
         "regard train images",
         "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
         "regard train images --data mnist --model lenet",
-        "regard train images --data photos.csv --data.image path --data.label kind --data.balanced",
+        "regard train images --data photos.csv --data.image path --data.label kind --data.class-weights auto",
         "regard train images --data faces.csv --data.label age --data.asks numbers",
     )
     models = tuple(MODELS)

@@ -15,8 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.mesh_repair import Mesh
-from regard.data.surface import random_turns
+from regard.data.surface import Mesh, random_turns
 
 FINENESS = (4, 6)  # an edge of the icosahedron is cut into so many parts: 162 to 362 vertices
 NOISE = 0.05  # of a vertex, in units of the mean length of an edge

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from regard.config import Natural, config
 from regard.data.array import Array
 from regard.data.batch import Batch
-from regard.data.mesh_repair import Mesh
 from regard.data.meshes import find_meshes
 from regard.data.slices import slice_graphs
+from regard.data.surface import Mesh
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.redact_paths import without_folders

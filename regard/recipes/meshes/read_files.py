@@ -10,8 +10,8 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.class_folders import ClassFile
-from regard.data.mesh_repair import Mesh, Repairs
 from regard.data.meshes import find_meshes, read_mesh
+from regard.data.surface import Mesh, Repairs
 from regard.data.tables import read_table
 from regard.errors import RegardError, nearest
 from regard.recipes.example import Examples

@@ -13,10 +13,9 @@ import torch
 
 from regard.config import Amount, Length, Natural, Rare, Vocab, config
 from regard.data.array import Array
-from regard.data.batch import IGNORE, Batch, Epochs, Source, generator, pad_rows
+from regard.data.batch import IGNORE, Batch, Epochs, Source, generator, pack_rows, pad_rows
 from regard.data.chat_template import ChatTemplate, without_prefix
 from regard.data.learn_tokenizer import learn
-from regard.data.packing import pack_rows
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
 from regard.data.tokenizer import Tokenizer

@@ -16,15 +16,14 @@ from regard.config import Amount, Length, Natural, Rare, Share, Vocab, config
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Source, generator
-from regard.data.cores import cores
-from regard.data.learn_tokenizer import learn_from_pieces
-from regard.data.parallel_tokenize import encode
+from regard.data.learn_tokenizer import encode, learn_from_pieces
 from regard.data.progress import Note
 from regard.data.slices import Slice, take_slice
 from regard.data.splits import Folds, SplitConfig, check_splits
 from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, read, sample_pieces
 from regard.data.tokenizer import Tokenizer, from_json
 from regard.errors import RegardError
+from regard.machine import cores
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
 from regard.recipes.text.shards import ShardedIds, ShardOptions, is_shards, open_shards, write_shards
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from regard import registry
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.generation.native.compile import NoNative
 from regard.generation.native.model import open_native
 from regard.models.decoder import DecoderConfig

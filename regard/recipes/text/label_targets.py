@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.labels import sort_labels
 from regard.data.splits import TRAIN, VALIDATION, draw_splits
-from regard.data.targets import Numbers, first_without_number, infer_asks, read_numbers
+from regard.data.targets import Numbers, first_without_number, infer_asks, read_numbers, sort_labels
 from regard.errors import RegardError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
 from regard.data.dialect import TableConfig
 from regard.data.progress import Note

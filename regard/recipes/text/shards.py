@@ -19,12 +19,12 @@ from regard import files
 from regard.config import Amount, Seed, Vocab, config
 from regard.data import cache as store
 from regard.data.array import Array
-from regard.data.cores import cores
-from regard.data.parallel_tokenize import encode
+from regard.data.learn_tokenizer import encode
 from regard.data.progress import Note
 from regard.data.text_files import Piece, TextFile, check_unchanged, find, fingerprint, pieces
 from regard.data.tokenizer import Tokenizer, load, save
 from regard.errors import RegardError
+from regard.machine import cores
 
 PIECE = 2 << 20  # bytes encoded at once
 INDEX, PLAN, TOKENIZER = "tokens.json", "plan.json", "tokenizer.json"

@@ -147,10 +147,8 @@ class Translate(Problem):
     def load_models(self, run: Run, processor: PairProcessor, options: SearchOptions) -> list[Seq2Seq]:
         """The model of a run, with those of an ensemble."""
         models = [_load(run)]
-        for path in (options.ensemble or "").split(","):
-            if not path.strip():
-                continue
-            other = Run.open(path.strip())
+        for path in options.ensemble:
+            other = Run.open(path)
             models.append(_load(other))
             check_same(processor.vocabulary, self.open(other).vocabulary, (str(run.path), str(other.path)))
         return models

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
-from regard.data.characters import Characters
+from regard.data.fast_tokenizers import Characters
 from regard.data.learn_tokenizer import learn
 from regard.data.tokenizer import Tokenizer, UnknownCharacter, unknown_words
 from regard.errors import RegardError

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data.cache_folder import cache_folder
+from regard.data.cache import cache_folder
 from regard.models.vit import ViTConfig
 from regard.recipes.base import get_recipe
 from regard.recipes.images.augment import AugmentConfig
@@ -244,7 +244,7 @@ def test_the_page_says_the_defaults(images):
 
 
 def test_rare_classes_may_count_more(images):
-    task = prepared(images, cache=cache_folder(), balanced=True).task
+    task = prepared(images, cache=cache_folder(), class_weights="auto").task
     assert task.weights is not None and task.weights.tolist() == pytest.approx([1.0, 1.0])
     assert prepared(images, cache=cache_folder()).task.weights is None
 

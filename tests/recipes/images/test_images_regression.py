@@ -95,10 +95,10 @@ def test_a_table_of_paths_with_numbers(turned, tmp_path):
     assert ages == pytest.approx([20 + 3 * i for i in range(1, 24)], rel=1e-5)
     with pytest.raises(ValueError, match="no image of '20' to train on"):
         read(asks="classes")
-    with pytest.raises(ValueError, match="balanced.*numbers"):
-        read(balanced=True)
+    with pytest.raises(ValueError, match="class_weights.*numbers"):
+        read(class_weights="auto")
     (tmp_path / "ages.csv").write_text("file,age\n1.png,young\n2.png,4\n")
-    with pytest.raises(ValueError, match="line 2 of .*ages.csv.*'young'.*number.*--data.asks classes"):
+    with pytest.raises(ValueError, match="line 2 of .*ages.csv.*'young'.*number.*data.asks classes"):
         read(asks="numbers")
 
 

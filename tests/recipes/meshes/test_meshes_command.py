@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard.data.mesh_repair import Mesh
+from regard.data.surface import Mesh
 from regard.recipes.base import get_recipe, recipe_of
 from regard.recipes.example import Example
 from regard.recipes.meshes import read_made

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from regard.attention.masks import Documents
-from regard.data.batch import IGNORE, Batch
-from regard.data.characters import Bytes, Characters
+from regard.data.batch import IGNORE, Batch, pack_rows
 from regard.data.chat_template import PLAIN, ChatTemplate
-from regard.data.packing import pack_rows
+from regard.data.fast_tokenizers import Bytes, Characters
 from regard.data.splits import TRAIN
 from regard.data.tokenizer import load
 from regard.models import decoder as decoders
@@ -215,7 +214,7 @@ def test_long_conversations_are_cut_and_counted(tmp_path):
     assert max(len(chat.ids) for chat in found.chats) == 129
     assert "2 of 12 conversations have more than 128 tokens" in found.notes[0]
     assert "1 of them left out" in found.notes[0]
-    with pytest.raises(ValueError, match="no conversation of .* within 4 tokens.*--data.context"):
+    with pytest.raises(ValueError, match="no conversation of .* within 4 tokens.*data.context"):
         prepare_chats(ChatConfig(path=path, context=4, validation=0), PLAIN, seed=0, tokenizer=Bytes())
 
 

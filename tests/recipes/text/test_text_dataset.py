@@ -20,7 +20,7 @@ from regard import config as configs
 from regard.config import from_json, to_json
 from regard.data import text_files as reading
 from regard.data.batch import IGNORE
-from regard.data.characters import Bytes
+from regard.data.fast_tokenizers import Bytes
 from regard.data.learn_tokenizer import TOKENIZERS, learn
 from regard.data.text_files import find, pieces, read
 from regard.data.tokenizer import save
@@ -196,13 +196,13 @@ def test_bpe_is_learned_from_the_training_part_only(tmp_path, cache):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from regard.data import cache, characters, parallel_tokenize, text_files
+from regard.data import cache, fast_tokenizers, learn_tokenizer, text_files
 def note(what, share):
     if share > 0.5:
         os.kill(os.getpid(), signal.SIGKILL)
 parts = text_files.pieces(text_files.find(sys.argv[1]), 300)
-ids = characters.Bytes()
-cache.ids(Path(sys.argv[2]), "name", ids.dtype, lambda out: parallel_tokenize.encode(parts, ids, out, 2, note))
+ids = fast_tokenizers.Bytes()
+cache.ids(Path(sys.argv[2]), "name", ids.dtype, lambda out: learn_tokenizer.encode(parts, ids, out, 2, note))
 """
 
 
@@ -409,7 +409,7 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
         words = f"story.txt has the character 'ï' .U.00EF. at byte {byte + len(mark.encode())}, which the tokenizer"
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
-    with pytest.raises(ValueError, match="--data.tokens bytes"):
+    with pytest.raises(ValueError, match="data.tokens bytes"):
         prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from regard import config as configs
 from regard.config import from_json, to_json
-from regard.data.characters import Bytes
-from regard.data.labels import sort_labels
+from regard.data.fast_tokenizers import Bytes
 from regard.data.learn_tokenizer import learn
 from regard.data.splits import stratified_mask
+from regard.data.targets import sort_labels
 from regard.data.tokenizer import save
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo, looks_labelled, prepare_labelled
 from regard.recipes.text.labelled_rows import read_rows

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from regard.data.characters import Bytes
+from regard.data.fast_tokenizers import Bytes
 from regard.look import encode_arrays, server
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig

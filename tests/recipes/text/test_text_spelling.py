@@ -11,9 +11,8 @@ import torch
 
 import regard
 from regard.data import tokenizer as tokenizers
-from regard.data.characters import Bytes
+from regard.data.fast_tokenizers import Bytes, Words
 from regard.data.learn_tokenizer import learn
-from regard.data.words import Words
 from regard.nn.ngram_logistic import ALONE, ROWS, BagOfNGrams
 from regard.recipes.request import TrainRequest
 from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity

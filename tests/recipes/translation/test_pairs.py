@@ -245,6 +245,6 @@ def test_packed_tables_of_a_folder_are_read(tmp_path):
 def test_one_pair_is_too_few_for_a_validation_split(tmp_path):
     (tmp_path / "one.tsv").write_text("en\tde\na\tb\n")
     config = PairsConfig(path=str(tmp_path / "one.tsv"))
-    with pytest.raises(RegardError, match="there is 1 row, .*--data.validation 0"):
+    with pytest.raises(RegardError, match="there is 1 row, .*data.validation 0"):
         prepare(config)
     assert prepare(replace(config, validation=0.0)).counts["train"] == 1
