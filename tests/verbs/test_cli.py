@@ -209,6 +209,8 @@ def test_the_laws_of_a_run_in_a_line():
         ("neighbours", "not promised", "broken"),
         ("reordering", "not promised", "holds"),  # of a few tokens
     ]
-    line = laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
-    assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling"
+    line = laws_in_a_line(
+        [dict(zip(("law", "declared", "measured"), law, strict=True), reason="no trial") for law in laws]
+    )
+    assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling, because no trial"
     assert laws_in_a_line([]) == "laws that hold: none"
