@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,16 +22,25 @@ from regard.recipes.processor import Encoded, Processor
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
-if TYPE_CHECKING:
-    from regard.recipes.supervised import Supervised
-
 AT_ONCE = 32  # examples in one forward pass
 IN_ORDER = 512  # examples that are encoded ahead, so that those of like length are predicted together
 PARTS_AT_ONCE = 1024  # of an example that is too large for one batch
 
 
+class Decoder(Protocol):
+    """A problem whose outputs for one example can be told as a prediction."""
+
+    def open(self, run: Run) -> Processor[Any, Any]:
+        """The processor of a run."""
+        ...
+
+    def decode(self, processor: Processor[Any, Any], name: str, out: Any, cell: Any) -> Prediction:
+        """The output for one example as a prediction. cell: its target, as it was read"""
+        ...
+
+
 @torch.no_grad()
-def predict(problem: Supervised, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
+def predict(problem: Decoder, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
     """Predictions for all examples in some paths, tables or objects."""
     processor, model = problem.open(run), load_model(run)
     for given in inputs:
@@ -45,7 +54,7 @@ def predict(problem: Supervised, run: Run, inputs: Sequence[Any]) -> Iterator[Pr
 
 
 def predict_examples(
-    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples
 ) -> Iterator[Prediction]:
     """Predictions for examples that were read, in their order."""
     if processor.batches_of(examples) == "drawn":
@@ -85,11 +94,7 @@ def _try_encode(processor: Processor[Any, Any], examples: Examples, row: int) ->
 
 
 def _predict_some(
-    problem: Supervised,
-    model: nn.Module,
-    processor: Processor[Any, Any],
-    examples: Examples,
-    some: Mapping[int, Encoded],
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples, some: Mapping[int, Encoded]
 ) -> dict[int, Prediction]:
     """Predictions in one forward pass; if it fails, one by one, to tell which of them is wrong."""
     rows = list(some.values())
@@ -108,7 +113,7 @@ def _predict_some(
 
 
 def answer(
-    problem: Supervised,
+    problem: Decoder,
     model: nn.Module,
     processor: Processor[Any, Any],
     examples: Examples,
@@ -139,7 +144,7 @@ def answer(
 
 
 def _predict_large(
-    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples
 ) -> Prediction:
     """All parts of one example that is too large for a batch, some at a time."""
     encoded, outs = processor.encode(examples[0]), []
