@@ -45,7 +45,7 @@ class PairsFitted:
 
 
 @dataclass(frozen=True, eq=False)
-class PairProcessor(Processor[PairsConfig, PairsFitted]):  # type: ignore[type-var]
+class PairProcessor(Processor[PairsConfig, PairsFitted]):
     """An example is a source and its target. A batch: source b m, real b m; target b n with its end, IGNORE beyond it."""
 
     Fitted: ClassVar[type] = PairsFitted
