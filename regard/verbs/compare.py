@@ -24,7 +24,7 @@ from regard.recipes.job import DataContext
 from regard.recipes.paired import Difference, differ
 from regard.recipes.same_data import check_same_data
 from regard.runs.run import Run
-from regard.training.keep_memory import retain_freed_memory
+from regard.training.memory import retain_freed_memory
 from regard.training.scores import Scores
 from regard.verbs.compare_shown import print_comparison, write_page
 from regard.verbs.compared_run import ComparedRun, differing, read_run, short_names

@@ -18,7 +18,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
 from regard.runs.run import Run
 from regard.targets.imported import open_run
-from regard.training.keep_memory import retain_freed_memory
+from regard.training.memory import retain_freed_memory
 from regard.verbs.console import spinner
 from regard.verbs.options import check_single_path, one_word, read_options, take_options
 from regard.verbs.predict import configure, read_differently

@@ -16,15 +16,14 @@ from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.job import Job, Split
 from regard.recipes.kept_examples import choose_examples
-from regard.runs.best_checkpoint import LAST, main_measure
+from regard.runs.evaluations import LAST, main_measure
 from regard.runs.number_format import say_measure, say_value
 from regard.runs.report_examples import FILE as OUTCOME
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.symmetry.report import law_title
 from regard.targets.open import target_of_run
-from regard.training.progress import Observer, tell
-from regard.training.result import Result
+from regard.training.progress import Observer, Result, tell
 from regard.verbs.check import write_laws
 from regard.verbs.look import write_report
 

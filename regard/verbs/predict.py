@@ -26,7 +26,7 @@ from regard.recipes.prediction import Prediction
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.targets.imported import open_run
-from regard.training.keep_memory import retain_freed_memory
+from regard.training.memory import retain_freed_memory
 from regard.verbs.options import read_options, take_options
 
 Place = str | os.PathLike[str]

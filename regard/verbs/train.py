@@ -20,20 +20,18 @@ from regard.look.plot import curves
 from regard.models.registry_name import registered_name
 from regard.recipes.base import get_recipe, settings_of
 from regard.recipes.request import Place, TrainRequest
+from regard.runs.environment import shell_command
 from regard.runs.lock import exclusive_lock
-from regard.runs.new_run import new_run
-from regard.runs.paths import latest_run_path, new_run_path
-from regard.runs.program_name import shell_command
+from regard.runs.new_run import latest_run_path, new_run, new_run_path
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.targets.imported import open_run
 from regard.training import loop
 from regard.training.config import TrainConfig
-from regard.training.keep_memory import retain_freed_memory
-from regard.training.labels import check_labels
+from regard.training.memory import retain_freed_memory
 from regard.training.progress import Ending, Observer, watch
 from regard.training.ranks import current_ranks, join_ranks, started_by_torchrun, telling_errors
-from regard.training.tasks import as_task
+from regard.training.tasks import as_task, check_labels
 from regard.verbs.console import progress_printer
 from regard.verbs.finish import files_in_a_line, laws_in_a_line
 from regard.verbs.launch import is_worker, launch, wanted_processes
