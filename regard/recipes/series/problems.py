@@ -17,7 +17,7 @@ from torch import nn
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.look.reader import Reader
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.example import Examples

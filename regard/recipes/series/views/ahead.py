@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.series.evaluation import RIVALS, SeriesEvaluation, evaluate_forecasts
 from regard.recipes.series.reader import SeriesInput
 from regard.recipes.series.time_splits import SplitSeries
