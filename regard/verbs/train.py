@@ -17,7 +17,7 @@ from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords
 from regard.look import report as reports
 from regard.look.plot import curves
-from regard.models.registry_name import registered_name
+from regard.models.registered_model import registered_name
 from regard.recipes.base import get_recipe, settings_of
 from regard.recipes.request import Place, TrainRequest
 from regard.runs.environment import shell_command
