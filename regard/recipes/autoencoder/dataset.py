@@ -26,7 +26,8 @@ from regard.data.point_clouds import READERS
 from regard.data.row_source import RowSource
 from regard.data.scan import once
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
-from regard.data.tables import is_table, names_of
+from regard.data.table_formats import is_table
+from regard.data.tables import names_of
 from regard.errors import RegardError
 from regard.recipes.autoencoder.unlabelled_images import holds_images
 from regard.recipes.dataset import Encodings

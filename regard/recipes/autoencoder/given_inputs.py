@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.data.image_files import read
-from regard.data.tables import is_table, read_table
+from regard.data.table_formats import is_table
+from regard.data.tables import read_table
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
 from regard.recipes.autoencoder.dataset import Form, InputsConfig, InputsInfo

@@ -65,7 +65,7 @@ def choose_columns(table: Table, label: str, columns: str | None) -> list[str]:
 
 def numbers_of(table: Table, chosen: Sequence[str]) -> Array:
     """The numbers of some columns, none of which is missing.   n d"""
-    return table.finite_numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS)
+    return table.numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS)
 
 
 def _splits_of(table: Table) -> Array:

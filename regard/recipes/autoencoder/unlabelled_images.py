@@ -11,7 +11,8 @@ from regard.data.array import Array
 from regard.data.image_arrays import PAIRS, Rows, is_idx_of_images, read_idx_files, read_npz
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import is_table, names_of, read_table
+from regard.data.table_formats import is_table
+from regard.data.tables import names_of, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.example import Examples

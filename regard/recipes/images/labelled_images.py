@@ -22,7 +22,8 @@ from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_fi
 from regard.data.image_files import RAW, SUFFIXES
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import Table, is_table, read_table
+from regard.data.table_formats import is_table
+from regard.data.tables import Table, read_table
 from regard.data.targets import check_names, sort_labels
 from regard.errors import RegardError
 from regard.recipes.example import Examples
@@ -288,7 +289,7 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
         source=table.path if want == "use" else None,
         count=len(paths),
         inputs=lambda i: {"image": paths[i]},
-        names=lambda i: paths[i] or f"line {table.line(i)}",
+        names=lambda i: paths[i] or f"line {table.lines([i])[0]}",
         files=lambda i: str(paths[i]),
         cells=None if words is None else pa.array(words, pa.string()),
         target_names=(config.label,),

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.tables import SUFFIXES as TABLES
-from regard.data.tables import Table, is_table, names_of, read_table
+from regard.data.table_formats import SUFFIXES as TABLES
+from regard.data.table_formats import is_table
+from regard.data.tables import Table, names_of, read_table
 from regard.errors import RegardError
 from regard.recipes.series.clock import Clock, are_moments, make_clock, read_moments, with_step
 from regard.recipes.series.made_series import make_hours

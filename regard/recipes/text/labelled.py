@@ -18,7 +18,7 @@ from regard.data.dialect import TableConfig
 from regard.data.learn_tokenizer import learn
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
-from regard.data.tables import SUFFIXES
+from regard.data.table_formats import SUFFIXES
 from regard.data.targets import Asks, Numbers, explain_asks
 from regard.data.text_files import sample_sizes
 from regard.data.tokenizer import Tokenizer

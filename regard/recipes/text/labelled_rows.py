@@ -6,7 +6,8 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from regard.data.dialect import DEFAULTS, TableConfig
-from regard.data.tables import SUFFIXES, is_empty, is_missing, open_table
+from regard.data.table_formats import SUFFIXES
+from regard.data.tables import is_empty, is_missing, open_table
 from regard.data.text_files import find
 from regard.data.tokenizer import half_a_character
 from regard.errors import RegardError

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.batch import Batch, pad_rows
-from regard.data.tables import OpenTable, is_empty, is_missing, is_table, open_table
+from regard.data.table_formats import is_table
+from regard.data.tables import OpenTable, is_empty, is_missing, open_table
 from regard.data.targets import read_numbers
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell

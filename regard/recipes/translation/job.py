@@ -11,7 +11,8 @@ from torch import nn
 
 from regard.data.array import Array
 from regard.data.splits import SPLITS, TEST, VALIDATION
-from regard.data.tables import is_table, names_of
+from regard.data.table_formats import is_table
+from regard.data.tables import names_of
 from regard.errors import RegardError
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.evaluation import Evaluation

@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from regard.data.tables import is_empty, is_missing, is_table, open_table, unpack_lines
+from regard.data.table_formats import is_table, unpack_lines
+from regard.data.tables import is_empty, is_missing, open_table
 from regard.errors import RegardError
 from regard.files import PathLike, write_stream
 from regard.models.seq2seq import Seq2Seq

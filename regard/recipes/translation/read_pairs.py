@@ -11,7 +11,8 @@ import numpy as np
 
 from regard.data.dialect import DEFAULTS, TableConfig
 from regard.data.splits import SPLITS
-from regard.data.tables import is_empty, is_table, open_table, place_of, unpack_lines, without_packed
+from regard.data.table_formats import is_table, unpack_lines, without_packed
+from regard.data.tables import is_empty, open_table, place_of
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.translation.pairs import Pair, Pairs, join_words
