@@ -110,8 +110,11 @@ class Table:
         """The lines of the file in which rows begin; of Parquet and frames, their numbers from 1."""
         return self.locate([row if self.rows is None else int(self.rows[row]) for row in rows])
 
+    def line(self, row: int) -> int:
+        return self.lines([row])[0]
+
     def where(self, row: int) -> str:
-        return f"line {self.lines([row])[0]} of {self.path}"
+        return f"line {self.line(row)} of {self.path}"
 
     # ── texts
 
@@ -194,7 +197,7 @@ class Table:
         """has 3 missing cells, the first in line 7; nothing: there are none"""
         rows = np.flatnonzero(mask)
         count = f"{len(rows):,} {what}s, the first" if len(rows) > 1 else f"a {what}"
-        return [f"has {count} in line {self.lines([int(rows[0])])[0]}"] if len(rows) else []
+        return [f"has {count} in line {self.line(int(rows[0]))}"] if len(rows) else []
 
     def problem(self, name: str) -> str:
         """Why a column has no numbers; nothing: it has."""

@@ -9,18 +9,17 @@ from dataclasses import replace
 from typing import Any
 
 from regard.data.rows_in_memory import NAME, rows_as_file, rows_of
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.files import json_text
 from regard.recipes.answers import check_answers_file, is_answers_file, plain_cell, write_answers
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 from regard.targets.imported import open_run
-from regard.verbs.python_words import speak_python
 from regard.verbs.reading import configure, read_differently
 
 
-@speak_python
+@name_keywords
 def predict(
     path: str | os.PathLike[str],
     inputs: Any,
@@ -91,11 +90,7 @@ def _open_inputs(inputs: Any, run: Run, recipe: Recipe, stack: ExitStack) -> tup
         return [file], {file: NAME}
     one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
     several = [inputs] if one else inputs
-    taken = recipe.take_inputs(several)
-    if taken is None:
-        return recipe.expand_inputs(_to_paths(several, run, recipe)), {}
-    names = stack.enter_context(taken)
-    return list(names), names
+    return recipe.expand_inputs(_to_paths(several, run, recipe)), {}
 
 
 def _restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction:

@@ -11,7 +11,8 @@ from regard.config import UNSPLIT, Rare, Size, config, describe_type, hints_of, 
 from regard.generation.sampling import Sampling
 from regard.models.attentions import AttentionConfig
 from regard.recipes.base import get_recipe
-from regard.recipes.text.defaults import DecoderSettings
+from regard.recipes.settings import settings_of_kind
+from regard.recipes.text.config import TextConfig
 from regard.recipes.text.generate import GenerateOptions
 from regard.verbs import options
 from regard.verbs.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
@@ -135,10 +136,11 @@ def test_other_words_were_not(word):
 
 
 def test_every_option_has_a_type_that_can_be_said():
-    hints = [*options.options_of(DecoderSettings).values(), *options.options_of(Sampling).values()]
+    settings = settings_of_kind("decoder", TextConfig)
+    hints = [*options.options_of(settings).values(), *options.options_of(Sampling).values()]
     unsaid = {hint for hint in hints if describe_type(hint) == "text"}
     assert {plain_type(hint) for hint in unsaid} <= {str}
-    assert "--train.seed" in options.options_of(DecoderSettings) and "--top-k" in options.options_of(Sampling)
+    assert "--train.seed" in options.options_of(settings) and "--top-k" in options.options_of(Sampling)
 
 
 def test_words_of_generate():
@@ -154,7 +156,7 @@ def test_words_of_generate():
 )
 def test_every_option_is_explained(name, kind):
     """An option whose comment is lost has nothing in its help but the default."""
-    text = options.help_text(get_recipe(name), None, kind, [], every=True)
+    text = options.help_text(get_recipe(name), None, kind, [], every=True) + "\n"
     shown = re.findall(r"^ *(--[a-z.-]+)[^\n]*\n?(?:\s+)([^\n]*)", text, re.MULTILINE)
     default = get_recipe(name).defaults(None, kind)
     derived = get_recipe(name).derived_options(default)
@@ -176,7 +178,7 @@ def test_every_option_of_an_attention_can_be_given(attention):
 
 @pytest.mark.parametrize("cls", [PredictOptions, EvaluateOptions, CheckOptions, LookOptions, GenerateOptions])
 def test_every_option_of_a_command_is_explained(cls):
-    text = options.options_help(cls, "regard", every=True)
+    text = options.options_help(cls, "regard", every=True) + "\n"
     for option in options.options_of(cls):
         found = re.search(rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE)
         words = re.sub(r"\{[^}]*\}|--\S+|[A-Z]{3,}", "", found[1].replace("\n", " "))

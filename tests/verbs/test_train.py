@@ -19,10 +19,9 @@ from regard.recipes.text import job as jobs
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.training import ranks
-from regard.training.labels import check_labels
 from regard.training.progress import Observer
 from regard.training.ranks import RankError
-from regard.training.tasks import as_task
+from regard.training.tasks import as_task, check_labels
 from regard.verbs import generate, main, train
 from regard.verbs.predict import predict
 
@@ -584,7 +583,7 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
 def test_a_start_brings_its_tokenizer_and_another_one_is_refused():
     trained("old", 2)
     for option, value in (("data.tokens", "bytes"), ("data.tokenizer", "mine.json")):
-        with pytest.raises(ValueError, match=f"old.*--{option} {value}"):
+        with pytest.raises(ValueError, match=f"old.*{option} {value}"):
             train.train(
                 "text", data="text.txt", start="old", out="new", steps=2, options=TINY | {option: value}, observers=[]
             )
