@@ -30,6 +30,7 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 ORDERS = {"year": "ymd", "day": "dmy", "month": "mdy"}  # --data.dates
 ID = r"^[+-]?0\d+$|^[+-]?\d{16,}$|^\+\d{7,}$"  # leading zeros, too long for a float, a telephone number
 WITH_UNIT = r"^[+-]?\d[\d.,]*\s?[A-DF-Za-df-z°µ][A-Za-z°µ]{0,4}(?:[+-]?\d+)?$"
+TEXT = "text"  # the kind of a column that no reading fits
 HOPELESS = 5_000  # cells that a reading does not fit, from which on it is given up if they are most
 
 Parse = Callable[[Any], tuple[Array, Array]]  # cells → values, and which cells they fit
@@ -49,7 +50,7 @@ class Reading:
 class Kind:
     """How the cells of a column are read."""
 
-    word: str = "text"  # number, date, time, flag, id, text; of values as stored: list, object
+    word: str = TEXT  # number, date, time, flag, id, text; of values as stored: list, object
     reading: Reading | None = None
     dates: Reading | None = None  # as which they can be read
     nulls: tuple[str, ...] = ()
@@ -321,9 +322,9 @@ class ColumnFinder:
 
         nulls = tuple(self.words) if self.config.nulls is None else self.config.nulls
         if not self.filled.count:
-            return Kind("number" if self.words else "text", nulls=nulls), []
+            return Kind("number" if self.words else TEXT, nulls=nulls), []
         words = [each.word for each, odd in self.odd.items() if not odd.count]
-        word = words[0] if words else "text"
+        word = words[0] if words else TEXT
         chosen = self.fitting(word)
         if word == "number":
             return self._decide_number(example, marks, nulls)
@@ -397,7 +398,7 @@ class ColumnFinder:
             doubts = [
                 f"is text, because its cells have units, such as {example(no_number)}; without them they are numbers"
             ]
-        elif word == "text" and missing and self.config.nulls is None:
+        elif word == TEXT and missing and self.config.nulls is None:
             first = example(self.words[missing])
             doubts = [f"has {first}, taken as a word; if it is missing, --data.nulls {missing} says so"]
         if word == "id":

@@ -21,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.column_kinds import UNLABELLED, ColumnFinder, Kind, as_mask, clean_cells, have_zones
+from regard.data.column_kinds import TEXT, UNLABELLED, ColumnFinder, Kind, as_mask, clean_cells, have_zones
 from regard.data.dialect import DEFAULTS, TableConfig
 from regard.data.table_formats import (
     AT_ONCE,
@@ -191,7 +191,7 @@ class Table:
         kind, column = self.kinds[name], self.columns[name]
         if not _is_text(column):
             return np.array([cell is None for cell in self.cells(name)], dtype=bool)
-        return clean_cells(column, self.nulls if kind.word in ("text", "id") else (*self.nulls, *kind.nulls))[1]
+        return clean_cells(column, self.nulls if kind.word in (TEXT, "id") else (*self.nulls, *kind.nulls))[1]
 
     def _count(self, mask: Array, what: str) -> list[str]:
         """has 3 missing cells, the first in line 7; nothing: there are none"""
@@ -335,7 +335,7 @@ def _look(source: Source, config: TableConfig, kept: list[Columns] | None = None
     kinds, said, doubts = {}, list(source.said), list(source.doubts)
     for name, finder in finders.items():
         kinds[name], more = finder.decide(lambda row: f"line {source.locate([row])[0]}", marks)
-        if source.raw or kinds[name].word != "text":
+        if source.raw or kinds[name].word != TEXT:
             doubts += [f"{source.path}: column '{name}' {each}" for each in more]
         if kinds[name].how:
             said.append(f"{name}: {kinds[name].how}")
@@ -353,7 +353,7 @@ def _look(source: Source, config: TableConfig, kept: list[Columns] | None = None
 
 
 WORDS = (
-    (str, "text"),
+    (str, TEXT),
     (bool, "flag"),
     ((int, float, Decimal), "number"),
     ((list, tuple), "list"),
@@ -387,7 +387,7 @@ class _ValueFinder:
                 self.texts.add(column, first)
 
     def decide(self, place: Callable[[int], str], marks: set[str]) -> tuple[Kind, list[str]]:
-        if set(self.words) <= {"text"}:
+        if set(self.words) <= {TEXT}:
             return self.texts.decide(place, marks)
         (word, (value, row)), *others = self.words.items()
         if others:
