@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.recipes.translation.measures import BLEU
-from regard.training.scores import ScoreList, Scores
-from regard.training.sums import Count
+from regard.training.scores import Count, ScoreList, Scores
 from regard.training.tasks import Classify
 
 Judge = Callable[[nn.Module], dict[str, float]]
