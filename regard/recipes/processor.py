@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -67,6 +67,10 @@ class Processor(ABC, Generic[C, F]):
         learn: to train on, so what is wrong is an error; judge: with targets, as the model was trained; use: without
         targets, or with them as a column. What is wrong with one example is then in `errors`.
         """
+
+    def read_parts(self, data: Any) -> Iterator[Examples]:
+        """What is read to predict, part by part if it may be larger than the memory."""
+        yield self.read(data, want="use")
 
     def is_readable(self) -> bool:
         """Is there data of the config to show an example of? False: it was in memory."""
