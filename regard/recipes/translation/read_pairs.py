@@ -14,7 +14,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data import tables
 from regard.data.splits import SPLITS
-from regard.data.tables import Table, is_table, place_of, unpack_lines, without_packed
+from regard.data.table_formats import is_table, unpack_lines, without_packed
+from regard.data.tables import Table, place_of
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.example import Examples
