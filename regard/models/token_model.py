@@ -17,8 +17,8 @@ from regard.models.registered_model import Options, RegisteredModel
 from regard.models.sample_inputs import sample_sequences
 from regard.models.sequence_model import Head
 from regard.nn.embed import TokenEmbedding
+from regard.nn.padding import line_up
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
-from regard.nn.sort_by_position import line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
