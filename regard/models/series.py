@@ -292,11 +292,6 @@ class SeriesModel(RegisteredModel):
     # ── for check
 
     @property
-    def symmetry(self) -> Group:
-        """What may be done to the times so that the output stays."""
-        return self.keeps
-
-    @property
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         stream = Stream("x", mask="real", places="where", sides=("right", "left"))

@@ -118,11 +118,6 @@ class TokenModel(RegisteredModel):
         return sample_sequences(self.config, seed, tokens, rows)
 
     @property
-    def symmetry(self) -> Group:
-        """What may be done to the tokens so that the output moves along (or, for a classifier, stays)."""
-        return self.keeps
-
-    @property
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         promises = {"reordering": "holds", "causality": "holds" if self.config.causal else "not promised"}
