@@ -47,8 +47,8 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
 
 def _were_chosen(run: Run, ended: Result) -> bool:
     """Were the weights chosen among several by the validation split? Then its figure flatters them."""
-    looks = sum(event["event"] == "validation" for event in run.metrics())
-    return ended.keep != LAST and looks > 1
+    evaluations = sum(event["event"] == "validation" for event in run.metrics())
+    return ended.keep != LAST and evaluations > 1
 
 
 def _of_validation(job: Job, ended: Result, unit: str = "") -> str:
