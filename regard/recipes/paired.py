@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regard.runs.best_checkpoint import RISING
+from regard.runs.evaluations import RISING
 from regard.training.scores import Scores
 
 Z = 1.959963984540054  # of a 95 % interval of a normal distribution

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,30 +23,43 @@ from regard.recipes.processor import Encoded, Processor
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
-if TYPE_CHECKING:
-    from regard.recipes.supervised import Supervised
-
 AT_ONCE = 32  # examples in one forward pass
 IN_ORDER = 512  # examples that are encoded ahead, so that those of like length are predicted together
 PARTS_AT_ONCE = 1024  # of an example that is too large for one batch
 
 
+class Decoder(Protocol):
+    """A problem whose outputs for one example can be told as a prediction."""
+
+    def open(self, run: Run) -> Processor[Any, Any]:
+        """The processor of a run."""
+        ...
+
+    def decode(self, processor: Processor[Any, Any], name: str, out: Any, cell: Any) -> Prediction:
+        """The output for one example as a prediction. cell: its target, as it was read"""
+        ...
+
+
 @torch.no_grad()
-def predict(problem: Supervised, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
+def predict(problem: Decoder, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
     """Predictions for all examples in some paths, tables or objects."""
     processor, model = problem.open(run), load_model(run)
     for given in inputs:
-        try:
-            examples = processor.read(given, want="use")
-        except (ValueError, OSError) as error:
-            name = os.fspath(given) if isinstance(given, str | os.PathLike) else type(given).__name__
-            yield Prediction(input=name, error=str(error))
-            continue
-        yield from predict_examples(problem, model, processor, examples)
+        parts = processor.read_parts(given)
+        while True:
+            try:
+                examples = next(parts, None)
+            except (ValueError, OSError) as error:
+                name = os.fspath(given) if isinstance(given, str | os.PathLike) else type(given).__name__
+                yield Prediction(input=name, error=str(error))
+                break
+            if examples is None:
+                break
+            yield from predict_examples(problem, model, processor, examples)
 
 
 def predict_examples(
-    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples
 ) -> Iterator[Prediction]:
     """Predictions for examples that were read, in their order."""
     if processor.batches_of(examples) == "drawn":
@@ -53,6 +67,7 @@ def predict_examples(
         yield replace(large, notes=(*large.notes, *examples.notes))
         return
     encode = partial(_try_encode, processor, examples)
+    on_rows: Counter[str] = Counter()  # notes on rows of a table are told once, with how many rows they are on
     with ThreadPoolExecutor(cores()) as pool, prepacked(model):
         # decoding files is work that threads share; numbers of a table are encoded sooner than handed to a thread
         encode_all: Callable[..., Iterable[Encoded | Exception]] = map if processor.stacked is None else pool.map
@@ -69,8 +84,12 @@ def predict_examples(
             for start in range(0, len(order), AT_ONCE):
                 some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
                 found |= _predict_some(problem, model, processor, examples, some)
-            if rows.stop == len(examples) and examples.notes:
-                found[rows[-1]] = replace(found[rows[-1]], notes=(*found[rows[-1]].notes, *examples.notes))
+            if examples.source is not None:
+                on_rows.update(note for one in encoded.values() for note in one.get("notes", ()))
+            if rows.stop == len(examples):
+                counted = [f"{examples.source}: {n:,} of {len(examples):,} {note}" for note, n in on_rows.items()]
+                last = found[rows[-1]]
+                found[rows[-1]] = replace(last, notes=(*last.notes, *examples.notes, *counted))
             yield from (found[row].without_nan() for row in rows)
 
 
@@ -85,11 +104,7 @@ def _try_encode(processor: Processor[Any, Any], examples: Examples, row: int) ->
 
 
 def _predict_some(
-    problem: Supervised,
-    model: nn.Module,
-    processor: Processor[Any, Any],
-    examples: Examples,
-    some: Mapping[int, Encoded],
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples, some: Mapping[int, Encoded]
 ) -> dict[int, Prediction]:
     """Predictions in one forward pass; if it fails, one by one, to tell which of them is wrong."""
     rows = list(some.values())
@@ -108,7 +123,7 @@ def _predict_some(
 
 
 def answer(
-    problem: Supervised,
+    problem: Decoder,
     model: nn.Module,
     processor: Processor[Any, Any],
     examples: Examples,
@@ -121,9 +136,9 @@ def answer(
     if target is None or target.each is None:
         found = problem.decode(processor, examples.title(row), out, examples.target_of(row))
         evidence = processor.explain(model, encoded)
-        return replace(
-            found, row=examples.row_of(row), source=examples.source, evidence=evidence, notes=encoded.get("notes", ())
-        )
+        notes = encoded.get("notes", ()) if examples.source is None else ()
+        where: dict[str, Any] = {"row": examples.row_of(row), "source": examples.source, "kind": examples.kind}
+        return replace(found, evidence=evidence, notes=notes, **where)
     first = examples.parts(row).start
     kept = encoded.get("kept")
     places = range(len(out)) if kept is None else np.asarray(kept).tolist()
@@ -139,7 +154,7 @@ def answer(
 
 
 def _predict_large(
-    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples
 ) -> Prediction:
     """All parts of one example that is too large for a batch, some at a time."""
     encoded, outs = processor.encode(examples[0]), []
@@ -157,4 +172,4 @@ def _failed(examples: Examples, row: int, error: Exception) -> Prediction:
         cells = dict(examples.row_of(row))
     if examples.source is None and name not in why:
         why = f"{name}: {why}"
-    return Prediction(input=name, row=cells, source=examples.source, error=why)
+    return Prediction(input=name, kind=examples.kind, row=cells, source=examples.source, error=why)

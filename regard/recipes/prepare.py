@@ -46,13 +46,14 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
         examples = examples.draw(seed)
 
     target = problem.find_target(examples, config)
-    raw = encode_targets(reader.with_target(target), examples)
+    reader = reader.with_target(target)
+    raw = encode_targets(reader, examples)
     by = reader.batches_of(examples)
     unit = problem.unit if by == "examples" else f"{examples.part}s"
     splits, on_splits = _choose_splits(reader, examples, target, raw, seed, by=by, unit=unit, drawn=drawn)
 
     owners = examples.owners()
-    start = problem.inherit(context.old)
+    start = problem.inherit(context.old, config)
     processor = reader.fit(examples, np.unique(owners[splits == TRAIN]), settings.model, start)
     encodings = Encodings(examples, processor, processor.keep(examples))
     encodings.prepare(context.cache, note)

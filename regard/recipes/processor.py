@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -24,10 +24,9 @@ from regard.recipes.target import Target
 from regard.training.tasks import call
 
 if TYPE_CHECKING:
-    from regard.recipes.supervised import SupervisedConfig
     from regard.runs.run import Run
 
-C = TypeVar("C", bound="SupervisedConfig")  # the data section of the settings
+C = TypeVar("C", bound=Any)  # the data section of the settings
 F = TypeVar("F")  # what fitting found
 
 Encoded = Mapping[str, Any]  # one example as arrays
@@ -68,6 +67,10 @@ class Processor(ABC, Generic[C, F]):
         learn: to train on, so what is wrong is an error; judge: with targets, as the model was trained; use: without
         targets, or with them as a column. What is wrong with one example is then in `errors`.
         """
+
+    def read_parts(self, data: Any) -> Iterator[Examples]:
+        """What is read to predict, part by part if it may be larger than the memory."""
+        yield self.read(data, want="use")
 
     def is_readable(self) -> bool:
         """Is there data of the config to show an example of? False: it was in memory."""

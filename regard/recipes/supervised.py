@@ -92,8 +92,9 @@ class Supervised(Problem):
         weights = None if config.class_weights is None else processor.target.weigh(config.class_weights, codes)
         return SupervisedTask(processor, config.smoothing, weights)
 
-    def inherit(self, start: Run | None) -> Processor[Any, Any] | None:
-        """The processor of the run to start from, if that run has one of this kind."""
+    def inherit(self, start: Run | None, config: Any) -> Processor[Any, Any] | None:
+        """The processor of the run to start from, if that run has one of this kind. config: of the data, which may
+        contradict it"""
         if start is None or start.config.processor is None:
             return None
         try:

@@ -19,19 +19,17 @@ from torch import Tensor, nn
 
 from regard.data.batch import Source
 from regard.errors import RegardError
-from regard.runs.best_checkpoint import LAST, find_measure, rank
-from regard.runs.convergence import advise
 from regard.runs.environment import environment
+from regard.runs.evaluations import LAST, advise, find_measure, rank
 from regard.runs.lock import Lock, exclusive_lock
+from regard.runs.number_format import say_measures
 from regard.runs.run import Run
 from regard.training.budget import Plan, Timekeeper, settle_budget, time_evaluation
 from regard.training.checkpoint import Checkpoint, CheckpointWriter, PartWriter, TrainState
-from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
-from regard.training.progress import Board, Metrics, how_to_go_on, tell
-from regard.training.recompute import recomputing
-from regard.training.result import Result
-from regard.training.step import Stepper
+from regard.training.memory import recompute_activations
+from regard.training.progress import Board, Metrics, Result, how_to_go_on, tell
+from regard.training.step import Stepper, compile_steps
 from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
 from regard.training.threads import own_threads, use_threads
@@ -91,9 +89,9 @@ def fit(
             training.prepare(resume, notes)
             after.enter_context(training.stepper.balance.listening())
             if config.recompute:
-                after.enter_context(recomputing(model))
+                after.enter_context(recompute_activations(model))
             if config.compile:
-                after.enter_context(compiled(model))
+                after.enter_context(compile_steps(model))
             return training.go()
         except BaseException as error:
             with suppress(Exception):  # the first error is the one to tell
@@ -134,9 +132,7 @@ class Training:
 
     @property
     def steps(self) -> int | None:
-        if self.plan is None:
-            return None
-        return self.plan.steps
+        return None if self.plan is None else self.plan.steps
 
     # ── before
 
@@ -187,6 +183,8 @@ class Training:
 
     def go(self) -> Result:
         self.stepper.model.train()
+        if self.state.step == 0 and self.run.config.origin is not None:
+            self._measure_start()
         while True:
             if self._eval_due():
                 self._evaluate()
@@ -203,6 +201,22 @@ class Training:
                     return self._end("done")
                 return self._end("patience" if tired else "stopped")
             self._timed_step()
+
+    def _measure_start(self) -> None:
+        """Tell how good the weights of the earlier run are, before the first step changes them."""
+        with self.stepper.judging():
+            stride = 1
+            if self.timekeeper is not None and self.ranks.leads:
+                limit = 0.01 * self.timekeeper.budget
+                stride = max(1, math.ceil(time_evaluation(self.stepper, limit)[0] / limit))
+            stride = int(self.ranks.agree(stride))
+            try:
+                measures = keep_finite(self.stepper.evaluate(stride, self._check_stop))
+            except Stopped:
+                return
+        if measures:
+            part = "" if stride == 1 else f" (of one of {stride} batches)"
+            self.tell("noted", f"before the first step: validation {say_measures(measures, loss='')}{part}")
 
     def _timed_step(self) -> None:
         """One step, and a new plan if its time says so."""
@@ -247,10 +261,7 @@ class Training:
 
     def _advice(self) -> str:
         kept = self.checkpoints.kept
-        if kept:
-            left = f"the state of step {kept[0].step} is kept in {kept[0].folder}"
-        else:
-            left = "nothing was saved before"
+        left = f"the state of step {kept[0].step} is kept in {kept[0].folder}" if kept else "nothing was saved before"
         return (
             f"{left}; start again with a smaller --train.lr (it was {self.config.peak_lr:g}) "
             f"or a longer --train.warmup (it was {self.config.warmup})"
@@ -263,10 +274,7 @@ class Training:
         step = self.state.step
         if step in (0, self.state.evaluated):
             return False
-        if self.plan is None:
-            every = self.config.evaluate_every
-        else:
-            every = self.plan.evaluate_every
+        every = self.config.evaluate_every if self.plan is None else self.plan.evaluate_every
         if step == self.steps:
             return True
         if every is not None:

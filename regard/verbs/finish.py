@@ -21,8 +21,7 @@ from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.symmetry.report import law_title
 from regard.targets.open import target_of_run
-from regard.training.progress import Observer, tell
-from regard.training.result import Result
+from regard.training.progress import Observer, Result, tell
 from regard.verbs.check import write_laws
 from regard.verbs.look import write_report
 from regard.verbs.outcome_line import outcome_line

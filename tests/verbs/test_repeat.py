@@ -12,8 +12,8 @@ import torch
 
 import regard
 from regard.errors import RegardError
+from regard.runs.new_run import latest_run_path
 from regard.runs.number_format import say_percent
-from regard.runs.paths import latest_run_path
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats, say_spread, spread
 from regard.training.progress import Observer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def is_file(given: Any) -> bool:
     if not isinstance(given, str) or os.path.isdir(given):
         return False
     return not (is_table(given) and os.path.isfile(given)) and not _is_pattern(given)
+
+
+def gather_images(inputs: Sequence[Any]) -> list[Any]:
+    """Files side by side, or images in memory, as one list: they are predicted together."""
+    if inputs and all(map(is_object, inputs)):
+        return [list(inputs)]
+    found: list[Any] = []
+    for alone, some in groupby(inputs, is_file):
+        each = list(some)
+        found += [each] if alone else each
+    return found
 
 
 def given_images(given: Any, config: ImagesConfig) -> Examples:

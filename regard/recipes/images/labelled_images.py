@@ -35,21 +35,26 @@ NAMED_ENDINGS = 5  # of files that are passed over
 FORMATS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet, .jsonl)"
 
 
-def find_images(data: Any, config: ImagesConfig) -> Examples:
+def find_images(data: Any, config: ImagesConfig, *, labelled: bool = True) -> Examples:
     """The images of a path, of a table in memory, or of arrays of images and labels; None: the digits that come with
-    scikit-learn. `about` has the pixels of those that are in no files of their own."""
+    scikit-learn. `about` has the pixels of those that are in no files of their own.
+
+    labelled: must they have labels? If they need not, images may lie in one folder, or be one array
+    """
     if data is None or isinstance(data, str):
-        return _find_images(data, config)
+        return _find_images(data, config, labelled)
     if isinstance(data, tuple) and len(data) == 2:
         arrays = {"images": np.asarray(data[0]), "labels": np.asarray(data[1])}
         found = _of_rows("the arrays", rows_of_arrays(arrays, "the arrays"), config, sure=False)
+    elif isinstance(data, np.ndarray) and not labelled:
+        found = _of_rows("the array", rows_of_arrays({"images": data}, "the array", labels=False), config, sure=False)
     else:
-        found = read_image_table(data, config, "learn")
+        found = read_image_table(data, config, "learn", labelled=labelled)
     return replace(found, about={**found.about, "in_memory": True})
 
 
 @once
-def _find_images(path: str | None, config: ImagesConfig) -> Examples:
+def _find_images(path: str | None, config: ImagesConfig, labelled: bool) -> Examples:
     if path is None:
         return _of_rows("digits of scikit-learn", digits(), config)
     place = Path(path)
@@ -58,14 +63,15 @@ def _find_images(path: str | None, config: ImagesConfig) -> Examples:
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_images(each))
         if idx:
-            return _of_rows(path, read_idx_files(idx, path), config)
-        return _of_folder(place, config)
+            return _of_rows(path, read_idx_files(idx, path, labels=labelled), config)
+        loose = None if labelled else _of_loose_files(place)
+        return _of_folder(place, config) if loose is None else loose
     if is_idx_of_images(place):
-        return _of_rows(path, read_idx_files([place], path), config)
+        return _of_rows(path, read_idx_files([place], path, labels=labelled), config)
     if place.suffix.lower() == ".npz":
-        return _of_rows(path, read_npz(place), config, sure=False)
+        return _of_rows(path, read_npz(place, labels=labelled), config, sure=False)
     if is_table(path):
-        return read_image_table(path, config, "learn")
+        return read_image_table(path, config, "learn", labelled=labelled)
     if is_image(place.name):
         what = "one image; give the folder that has a folder for each class"
     else:
@@ -115,8 +121,10 @@ def _of_rows(name: str, rows: Rows, config: ImagesConfig, *, sure: bool = True) 
 
 
 def _labelled(labels: Sequence[str], config: ImagesConfig, *, sure: bool) -> dict[str, Any]:
-    """Their cells, and the classes if it is sure that these are some. The same letters are the same label, however they
-    are written."""
+    """Their cells, and the classes if it is sure that these are some; nothing if none has a label. The same letters are
+    the same label, however they are written."""
+    if not any(labels):
+        return {}
     words = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
     classes = Target(classes=sort_labels(words)) if sure and config.asks == "auto" else None
     return {"cells": pa.array(words, pa.string()), "target_names": (config.label,), "target": classes}
@@ -200,6 +208,29 @@ def _of_folder(place: Path, config: ImagesConfig) -> Examples:
     )
 
 
+def _of_loose_files(place: Path) -> Examples | None:
+    """Images as they lie there, or in folders called train, validation and test. None: there are folders of classes."""
+    parts = _folders(place)
+    splits = [part for part in parts if part.name.lower() in SPLITS]
+    if any(_loose(place)):
+        rows = [(path, TRAIN) for path in images_in(place)]
+    elif splits and splits == parts and not any(map(_folders, parts)):
+        rows = [(path, SPLITS[part.name.lower()]) for part in parts for path in images_in(part)]
+    else:
+        return None
+    if not rows:
+        raise RegardError(f"{place} holds no images")
+    paths, numbers = zip(*rows, strict=True)
+    return Examples(
+        what=str(place),
+        count=len(paths),
+        inputs=lambda i: {"image": paths[i]},
+        names=paths.__getitem__,
+        files=paths.__getitem__,
+        splits=_own(np.array(numbers, dtype=np.uint8)),
+    )
+
+
 def _folders(place: Path) -> list[Path]:
     return sorted(each for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
 
@@ -255,9 +286,9 @@ def _listed(parts: Sequence[Path]) -> str:
 # ── tables
 
 
-def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
+def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: bool = True) -> Examples:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train,
-    validation, test."""
+    validation, test. labelled: must there be labels to learn from?"""
     table = read_table(data, config)
     place = Path(table.path).parent if isinstance(data, str) else Path()
     advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
@@ -272,10 +303,11 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
         raise RegardError(f"{table.path} has no rows; give the path of one image in each")
     words, splits = None, None
     if want != "use":
-        table.place(config.label, "say which one with --data.label", (config.image, "split"))
+        if labelled:
+            table.place(config.label, "say which one with --data.label", (config.image, "split"))
         if errors:
             raise RegardError(next(iter(errors.values())))
-        splits = _splits_of(table)
+        splits = read_split_column(table)
         if not any(path is not None and os.path.exists(path) for path in paths):
             raise RegardError(
                 f"none of the {len(paths)} images of {table.path} is there, such as {paths[0]}; "
@@ -300,8 +332,8 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
     )
 
 
-def _splits_of(table: Table) -> Array | None:
-    """What the column says of splits."""
+def read_split_column(table: Table) -> Array | None:
+    """What the column 'split' says of each row; None: nothing."""
     if "split" not in table.names:
         return None
     said = [str(cell).lower() for cell in table.texts("split")]

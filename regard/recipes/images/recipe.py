@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, ClassVar
 
 from torch import nn
@@ -22,7 +21,7 @@ from regard.recipes.images.defaults import MODELS, choose_defaults, data_section
 from regard.recipes.images.draw import check_output, draw
 from regard.recipes.images.export import export_files
 from regard.recipes.images.foreign_reader import foreign_reader
-from regard.recipes.images.given_images import is_file, is_object
+from regard.recipes.images.given_images import gather_images, is_object
 from regard.recipes.images.processor import ImagesProcessor
 from regard.recipes.images.reader import ImageReader
 from regard.recipes.images.run_reader import RunImageReader
@@ -119,7 +118,7 @@ class ImagesRecipe(Recipe):
                     f"{type(each).__name__}; for inputs of your own call the model itself: "
                     f"regard.load({str(run.path)!r})"
                 )
-        return super().predict(run, _gather(inputs))
+        return super().predict(run, gather_images(inputs))
 
     def check_output(self, run: Run, inputs: Sequence[Any], out: Output) -> None:
         names = [name for name, example in self._examples(run, inputs) if example is not None]
@@ -142,7 +141,7 @@ class ImagesRecipe(Recipe):
     def _examples(self, run: Run, inputs: Sequence[Any]) -> Iterator[tuple[str, Example | None]]:
         """The name of what each prediction is for, and the image; None: it has none."""
         processor = self._processor(run)
-        for given in _gather(inputs):
+        for given in gather_images(inputs):
             try:
                 examples = processor.read(given, want="use")
             except (ValueError, OSError):
@@ -150,17 +149,6 @@ class ImagesRecipe(Recipe):
                 continue
             for i in range(len(examples)):
                 yield examples.names(i), None if i in examples.errors else examples[i]
-
-
-def _gather(inputs: Sequence[Any]) -> list[Any]:
-    """Files side by side, or images in memory, as one list: they are predicted together."""
-    if inputs and all(map(is_object, inputs)):
-        return [list(inputs)]
-    found: list[Any] = []
-    for alone, some in groupby(inputs, is_file):
-        each = list(some)
-        found += [each] if alone else each
-    return found
 
 
 def _explain_patches(config: Any) -> tuple[str, ...]:

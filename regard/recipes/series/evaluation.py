@@ -11,7 +11,7 @@ import torch
 
 from regard.data.array import Array
 from regard.errors import RegardError
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.describe import format_count
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.series.series import Series, value_at

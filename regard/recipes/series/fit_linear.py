@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.nn.lags import carry_forward
 from regard.recipes.series.windows import ForecastSource
 

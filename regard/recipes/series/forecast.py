@@ -12,7 +12,7 @@ import torch
 from regard.data.array import Array
 from regard.data.batch import generator
 from regard.errors import RegardError
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.series.series import Scale, Series, make_tensors
 
 TOGETHER = 64  # series that are read at once

@@ -11,7 +11,7 @@ import torch
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.errors import RegardError
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.nn.lags import bridge_gaps
 from regard.recipes.series.evaluation import SeriesEvaluation
 from regard.recipes.series.series import Scale, Series, make_tensors, value_at

@@ -15,10 +15,9 @@ import numpy as np
 from torch import nn
 
 from regard.data.array import Array
-from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.look.reader import Reader
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.example import Examples
@@ -68,7 +67,8 @@ class TimeProblem(Problem):
             fitted = self.open(old).fitted
             file = file.in_steps_of(fitted.clock)
             data = replace(data, horizon=data.horizon or fitted.horizon, lags=data.lags or fitted.lags)
-        return self.make_job(settings, kind, file, split_by_time(file, data))
+        job = self.make_job(settings, kind, file, split_by_time(file, data))
+        return job if job.counts["test"] else replace(job, test=None)
 
     @abstractmethod
     def make_job(self, settings: Settings, kind: str, file: SeriesFile, splits: TimeSplits, test: str = "test") -> Job:
@@ -159,8 +159,8 @@ class Forecast(TimeProblem):
 
     def make_job(self, settings: Settings, kind: str, file: SeriesFile, splits: TimeSplits, test: str = "test") -> Job:
         fitted, train = splits.fitted, settings.train
-        how: dict[str, Any] = {"batch": train.batch, "seed": train.seed, "equal": file.equal}
-        source = ForecastSource(splits.parts, context=fitted.context, horizon=fitted.horizon, **how)
+        how = {"context": fitted.context, "batch": train.batch, "seed": train.seed}
+        source = ForecastSource(splits.parts, ahead=fitted.horizon, **how)
         windows = source.windows("test", MOST)
 
         def evaluate(model: nn.Module, split: Split) -> SeriesEvaluation:
@@ -170,11 +170,11 @@ class Forecast(TimeProblem):
 
         return Job(
             **self._shared(settings, kind, file, splits),
-            task=ForecastTask(settings.model.quantiles, equal=file.equal),
+            task=ForecastTask(settings.model.quantiles, equal=source.equal),
             source=source,
             examples="forecasts",
             validation=len(source.windows("validation", MOST)) or None,
-            test=_split_of(splits, test, "forecasts", len(windows), lambda: source.batches(windows)),
+            test=Split(name=test, count=len(windows), unit="forecasts", batches=lambda: source.batches(windows)),
             fill=partial(fit_linear, source),
             evaluate=evaluate,
         )
@@ -238,8 +238,7 @@ class Impute(TimeProblem):
 
     def make_job(self, settings: Settings, kind: str, file: SeriesFile, splits: TimeSplits, test: str = "test") -> Job:
         fitted, train = splits.fitted, settings.train
-        how: dict[str, Any] = {"batch": train.batch, "seed": train.seed, "equal": file.equal}
-        source = GapSource(splits.parts, context=fitted.context, **how)
+        source = GapSource(splits.parts, context=fitted.context, batch=train.batch, seed=train.seed)
         task = ImputeTask(settings.model.quantiles, share=settings.data.hidden, longest=fitted.horizon)
 
         def evaluate(model: nn.Module, split: Split) -> SeriesEvaluation:
@@ -251,7 +250,7 @@ class Impute(TimeProblem):
             task=task,
             source=source,
             examples="windows",
-            test=_split_of(splits, test, "hidden values", None, lambda: source.of("test")),
+            test=Split(name=test, count=None, unit="hidden values", batches=lambda: source.of("test")),
             evaluate=evaluate,
         )
 
@@ -289,15 +288,6 @@ class LabelSeries(Supervised):
 def _refuse_horizon(options: PredictOptions | None, why: str) -> None:
     if options is not None and options.horizon is not None:
         raise RegardError(f"--horizon is for {why}; leave it out")
-
-
-def _split_of(
-    splits: TimeSplits, name: str, unit: str, count: int | None, batches: Callable[[], Iterator[Batch]]
-) -> Split | None:
-    """The test split, if there is one."""
-    if not splits.counts[2]:
-        return None
-    return Split(name=name, count=count, unit=unit, batches=batches)
 
 
 def _whole(file: SeriesFile, series: Series) -> str:

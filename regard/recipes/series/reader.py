@@ -16,7 +16,7 @@ from regard.errors import RegardError
 from regard.look.model_input import ModelInput, Tokens
 from regard.look.reader import GONE, Control, Reader, at_path
 from regard.look.view import View
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.example import Example
 from regard.recipes.series.clock import Clock
 from regard.recipes.series.processor import SeriesProcessor

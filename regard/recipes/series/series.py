@@ -69,10 +69,6 @@ class SeriesFile:
     notes: tuple[str, ...] = ()
 
     @property
-    def equal(self) -> bool:
-        return all(each.equal for each in self.series)
-
-    @property
     def longest(self) -> int:
         return max(len(each) for each in self.series)
 

@@ -28,15 +28,17 @@ class Window(NamedTuple):
 
 
 class WindowSource(Source):
-    """Windows of the training parts, drawn by (seed, step). equal: does each step come 1 after the one before?"""
+    """Windows of the training parts, drawn by (seed, step). ahead: steps after a window that must be known"""
 
     key: ClassVar[int]  # of the random numbers
-    ahead: int = 0  # steps after a window that must be known
 
-    def __init__(self, parts: Sequence[SplitSeries], *, context: int, batch: int, seed: int, equal: bool) -> None:
-        self.parts, self.context, self.rows, self.seed, self.equal = parts, context, batch, seed, equal
+    def __init__(
+        self, parts: Sequence[SplitSeries], *, context: int, ahead: int = 0, batch: int = 1, seed: int = 0
+    ) -> None:
+        self.parts, self.context, self.ahead, self.rows, self.seed = parts, context, ahead, batch, seed
+        self.equal = all(each.series.equal for each in parts)
         # how many windows start in each series
-        self.starts = np.array([max(1, each.train - self.ahead - context + 1) for each in parts])
+        self.starts = np.array([max(1, each.train - ahead - context + 1) for each in parts])
 
     def batch(self, step: int) -> Batch:
         random = generator(self.seed, self.key, step)
@@ -93,12 +95,6 @@ class ForecastSource(WindowSource):
     """Forecasts are asked for after some steps of each window.   asked b p, target b p h (c + 1), the last a time"""
 
     key = 41
-
-    def __init__(
-        self, parts: Sequence[SplitSeries], *, context: int, horizon: int, batch: int, seed: int, equal: bool
-    ) -> None:
-        self.ahead = horizon
-        super().__init__(parts, context=context, batch=batch, seed=seed, equal=equal)
 
     def train_window(self, part: SplitSeries, start: int, random: np.random.Generator | None) -> Window:
         stop = min(start + self.context, part.train - self.ahead)

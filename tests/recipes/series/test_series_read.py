@@ -26,12 +26,12 @@ def write(folder, text, name="file.csv"):
 
 def test_months_are_equal_steps_and_come_back_as_dates(tmp_path):
     file = read(write_months(tmp_path / "m.csv"))
-    assert file.channels == ("sold",) and file.equal and file.clock.word == "month"
+    assert file.channels == ("sold",) and file.series[0].equal and file.clock.word == "month"
     np.testing.assert_allclose(file.series[0].values[:, 0], waves(), atol=1e-5)
     assert file.clock.write(file.series[0].times[-1] + 1) == "2020-01-01"
     ends = "\n".join(f"{day},1" for day in ("2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"))
     last = read(write(tmp_path, f"date,v\n{ends}"))
-    assert last.equal and last.clock.write(last.series[0].times[-1] + 1) == "2024-04-30"
+    assert last.series[0].equal and last.clock.write(last.series[0].times[-1] + 1) == "2024-04-30"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_months_are_equal_steps_and_come_back_as_dates(tmp_path):
 )
 def test_times_as_people_write_them(tmp_path, times, following, step):
     file = read(write(tmp_path, "\n".join(["time,v", *(f"{time},{k}" for k, time in enumerate(times))])))
-    assert file.equal and file.clock.word == step
+    assert file.series[0].equal and file.clock.word == step
     assert file.clock.write(file.series[0].times[-1] + 1) == following
 
 
@@ -68,7 +68,7 @@ def test_long_tables_wide_tables_and_tables_without_a_header(tmp_path):
 def test_arrays_and_parquet(tmp_path):
     np.savez(tmp_path / "a.npz", values=np.arange(12.0).reshape(6, 2), times=np.arange(6) * 0.5)
     file = read(tmp_path / "a.npz")
-    assert file.equal and file.clock.step == 0.5 and len(file.channels) == 2
+    assert file.series[0].equal and file.clock.step == 0.5 and len(file.channels) == 2
     np.save(tmp_path / "b.npy", waves())
     assert len(read(tmp_path / "b.npy").series[0]) == N
     path = save_gestures(tmp_path / "g.npz")
@@ -76,7 +76,7 @@ def test_arrays_and_parquet(tmp_path):
     days = np.datetime64("2024-01-01") + np.arange(5)
     parquet.write_table(pyarrow.table({"when": days, "v": [1.0, None, 3.0, 4.0, 5.0]}), tmp_path / "p.parquet")
     file = read(tmp_path / "p.parquet")
-    assert file.equal and file.clock.word == "day" and np.isnan(file.series[0].values[1, 0])
+    assert file.series[0].equal and file.clock.word == "day" and np.isnan(file.series[0].values[1, 0])
 
 
 def test_memory_is_read_as_a_file_is(tmp_path):

@@ -29,10 +29,9 @@ def one(values, times=None, name="s"):
     return Series(name=name, times=times, values=values)
 
 
-def source_of(series, train=72, validation=96, **how):
+def source_of(series, train=72, validation=96):
     parts = [SplitSeries(series=each, train=train, validation=validation) for each in series]
-    how = {"context": CONTEXT, "horizon": HORIZON, "batch": 8, "seed": 0, "equal": True} | how
-    return ForecastSource(parts, **how)
+    return ForecastSource(parts, context=CONTEXT, ahead=HORIZON, batch=8)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def test_training_never_sees_what_was_held_out(equal):
     times = None if equal else np.random.default_rng(0).exponential(1, 120).cumsum()
     values, later = waves(), waves()
     later[72:] = 1e6
-    first, second = (source_of([one(each, times)], equal=equal) for each in (values, later))
+    first, second = (source_of([one(each, times)]) for each in (values, later))
     for step in range(20):
         a, b = first.batch(step), second.batch(step)
         np.testing.assert_array_equal(a["x"], b["x"])
@@ -81,7 +80,7 @@ def test_training_never_sees_what_was_held_out(equal):
         assert ("where" not in a) == equal
     tested = waves()
     tested[96:] = 1e6
-    for a, b in zip(first.validation(), source_of([one(tested, times)], equal=equal).validation(), strict=True):
+    for a, b in zip(first.validation(), source_of([one(tested, times)]).validation(), strict=True):
         np.testing.assert_array_equal(a.target, b.target)
     moments = [int(window.asked[0]) for window in first.windows("test", 1000)]
     assert moments == list(range(95, 116)) and len(first.windows("test", 5)) == 5
@@ -173,7 +172,7 @@ def test_sampled_futures_follow_the_seed_and_the_quantiles(model):
 def test_hidden_steps_are_gone_and_only_they_are_asked_for():
     x = np.where(np.arange(120) % 10 == 3, np.nan, waves())
     parts = [SplitSeries(series=one(x), train=72, validation=96)]
-    source = GapSource(parts, context=24, batch=16, seed=0, equal=True)
+    source = GapSource(parts, context=24, batch=16)
     task = ImputeTask(QUANTILES, share=0.3, longest=6)
     torch.manual_seed(0)
     batch = source.batch(0)
@@ -197,7 +196,7 @@ def test_uneven_steps_are_forecast_where_they_come():
     times = random.uniform(0.4, 1.6, 160).cumsum()
     series = one(np.sin(2 * np.pi * times / 12), times)
     parts = [SplitSeries(series=series, train=100, validation=130)]
-    source = ForecastSource(parts, context=40, horizon=4, batch=8, seed=0, equal=False)
+    source = ForecastSource(parts, context=40, ahead=4, batch=8)
     config = TransformerSeriesConfig(channels=1, horizon=4, quantiles=QUANTILES, lags=14, patch=3, dim=16, depth=1)
     made = build_seeded(TransformerSeries, config)
     before = ForecastTask(QUANTILES, equal=False).measure(made, source.validation())["loss"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.series.evaluation import RIVALS, SeriesEvaluation, evaluate_forecasts
 from regard.recipes.series.reader import SeriesInput
 from regard.recipes.series.time_splits import SplitSeries
@@ -60,9 +60,7 @@ def measure_ahead(model: SeriesModel, given: SeriesInput) -> SeriesEvaluation | 
             parts.append(SplitSeries(series=series, train=first, validation=first))
     if not parts:
         return None
-    source = ForecastSource(
-        parts, context=fitted.context, horizon=fitted.horizon, batch=1, seed=0, equal=given.file.equal
-    )
+    source = ForecastSource(parts, context=fitted.context, ahead=fitted.horizon)
     try:
         return evaluate_forecasts(model, source, "test", fitted.season, most=MOMENTS)
     except ValueError:  # nothing is known of what came

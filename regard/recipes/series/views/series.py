@@ -14,7 +14,7 @@ from regard.look.encode_arrays import floats, round_digits
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.series.evaluation import seasonal_naive
 from regard.recipes.series.reader import SeriesInput
 from regard.recipes.series.views.still import draw_series
