@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from regard.data.image_files import SUFFIXES, pillow
-from regard.data.tables import is_table, table_of
+from regard.data.table_formats import is_table
+from regard.data.tables import table_of
 from regard.errors import RegardError
 from regard.recipes.example import Examples
 from regard.recipes.images.config import ImagesConfig

@@ -22,7 +22,8 @@ from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_fi
 from regard.data.image_files import RAW, SUFFIXES
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import Table, is_table, read_table
+from regard.data.table_formats import is_table
+from regard.data.tables import Table, read_table
 from regard.data.targets import check_names, sort_labels
 from regard.errors import RegardError
 from regard.recipes.example import Examples

@@ -16,8 +16,9 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.dialect import DEFAULTS, TableConfig
-from regard.data.tables import SUFFIXES as TABLES
-from regard.data.tables import Table, is_table, names_of, read_table
+from regard.data.table_formats import SUFFIXES as TABLES
+from regard.data.table_formats import is_table
+from regard.data.tables import Table, names_of, read_table
 from regard.errors import RegardError
 from regard.files import read_array, read_arrays
 from regard.recipes.series.clock import HOUR, Clock, are_moments, make_clock, read_moments
@@ -195,7 +196,8 @@ def _group(table: Table, roles: Roles) -> dict[str, Array]:
         return {"series": np.arange(len(table))}
     table.check_filled([roles.id])
     names, groups = table.groups(roles.id)
-    return {name: np.flatnonzero(groups == number) for number, name in enumerate(names)}
+    ends = np.cumsum(np.bincount(groups))[:-1]
+    return dict(zip(names, np.split(np.argsort(groups, kind="stable"), ends), strict=True))
 
 
 def _read_times(table: Table, roles: Roles) -> tuple[Array, bool, bool]:

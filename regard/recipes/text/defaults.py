@@ -9,7 +9,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from regard.data.tables import SUFFIXES
+from regard.data.table_formats import SUFFIXES
 from regard.data.text_files import find
 from regard.models.additive import AdditiveConfig
 from regard.models.conv import ConvConfig

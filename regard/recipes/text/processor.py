@@ -16,7 +16,7 @@ from regard.config import Natural, Vocab, config
 from regard.data.array import Array
 from regard.data.batch import Batch, pad_rows
 from regard.data.learn_tokenizer import learn
-from regard.data.tables import is_table
+from regard.data.table_formats import is_table
 from regard.data.tokenizer import Tokenizer, load, unknown_words
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput, Tokens

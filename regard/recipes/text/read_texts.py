@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from regard.data.tables import SUFFIXES, Table, is_empty, is_missing, open_table, read_table
+from regard.data.table_formats import SUFFIXES
+from regard.data.tables import Table, is_empty, is_missing, open_table, read_table
 from regard.data.text_files import decode_text
 from regard.data.tokenizer import half_a_character
 from regard.errors import RegardError
