@@ -51,7 +51,7 @@ class EvaluateOptions:
 @name_keywords
 def evaluate(
     path: str | os.PathLike[str],
-    data: str | os.PathLike[str] | None = None,
+    data: Any = None,
     *,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -62,8 +62,8 @@ def evaluate(
         evaluate("runs/mine").measures["accuracy"]
         evaluate("runs/mine", "other.csv")
 
-    data  another file of the same kind, with its labels; None: the test split of the run's own data, or the
-          validation split without one
+    data  another file of the same kind, with its labels, or what `train` takes in memory in place of one; None: the
+          test split of the run's own data, or the validation split without one
     out   write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what
           the model answers, and the probability of each class
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
@@ -76,7 +76,7 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
     if out is not None and not is_answers_file(out):
         raise RegardError(f"--out must be a table ({AMONG}), got {os.fspath(out)!r}")
     if out is not None:
-        check_answers_file(out, [] if data is None else [os.fspath(data)])
+        check_answers_file(out, [os.fspath(data)] if isinstance(data, str | os.PathLike) else [])
     recipe, options = configure(recipe_of(run), options)
     if options and data is None:
         raise RegardError(f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too")
@@ -87,10 +87,10 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
     if run.config.given is not None and data is None:
         raise RegardError(
             f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; "
-            "give a file of the same kind"
+            "give data of the same kind"
         )
     with scanning_once():
-        found = recipe.evaluate(run, None if data is None else os.fspath(data), context)
+        found = recipe.evaluate(run, os.fspath(data) if isinstance(data, os.PathLike) else data, context)
     if out is not None:
         if found.predict is None:
             raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")
