@@ -12,6 +12,7 @@ from regard.errors import RegardError
 from regard.recipes.dataset import Dataset, Encodings, encode_targets
 from regard.recipes.job import DataContext, Split
 from regard.recipes.prepare import judge_splits
+from regard.recipes.same_data import find_trained, note_on_trained
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -44,13 +45,15 @@ def read_other(
     splits = np.where(gone, NOWHERE, judge_splits(examples, known)).astype(np.uint8)
     by, size = processor.batches_of(examples), run.section(TrainConfig, "train").batch
     dataset = Dataset(examples, processor, codes, splits, encodings, size, 0, by, processor.most(examples))
+    trained = find_trained(problem, run, processor, data, examples)
+    unit, judged = problem.unit_of(processor, examples), dataset.order("test")
     split = Split(
         name=os.fspath(data) if isinstance(data, str | os.PathLike) else examples.what,
-        count=len(dataset.order("test")),
-        unit=problem.unit if by == "examples" else f"{examples.part}s",
+        count=len(judged),
+        unit=unit,
         batches=lambda: dataset.of("test"),
-        rows=lambda: dataset.order("test"),
-        notes=notes,
+        rows=lambda: judged,
+        notes=(*notes, *note_on_trained(None if trained is None else trained[judged], unit)),
     )
     labels = None if target is None else target.labels
     return problem.make_task(processor, codes[:0]), split, labels

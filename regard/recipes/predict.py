@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from regard.nn.linear import prepacked
 from regard.recipes.example import Examples
 from regard.recipes.prediction import Prediction
 from regard.recipes.processor import Encoded, Processor
+from regard.recipes.same_data import find_trained, note_on_trained
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -34,14 +35,26 @@ PARTS_AT_ONCE = 1024  # of an example that is too large for one batch
 def predict(problem: Supervised, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
     """Predictions for all examples in some paths, tables or objects."""
     processor, model = problem.open(run), load_model(run)
-    for given in inputs:
+    for given in gather_inputs(processor, inputs):
         try:
             examples = processor.read(given, want="use")
         except (ValueError, OSError) as error:
-            name = os.fspath(given) if isinstance(given, str | os.PathLike) else type(given).__name__
-            yield Prediction(input=name, error=str(error))
+            if not isinstance(given, str):
+                advice = f"for inputs of your own call the model itself: regard.load({str(run.path)!r})"
+                raise RegardError(f"{error}; {advice}") from error
+            yield Prediction(input=given, error=str(error))
             continue
+        trained = find_trained(problem, run, processor, given, examples)
+        on_training = note_on_trained(trained, problem.unit_of(processor, examples))
+        examples = replace(examples, notes=(*examples.notes, *on_training))
         yield from predict_examples(problem, model, processor, examples)
+
+
+def gather_inputs(processor: Processor[Any, Any], inputs: Iterable[Any]) -> Iterator[Any]:
+    """The inputs as they are read: examples that stand beside each other are one list, and so predicted together."""
+    for alone, some in groupby(inputs, processor.is_one):
+        each = list(some)
+        yield from [each] if alone and len(each) > 1 else each
 
 
 def predict_examples(

@@ -52,6 +52,13 @@ class SupervisedConfig(SplitConfig):
         check_splits(self, self.unit)
 
 
+@config
+class FilesConfig(SupervisedConfig):
+    """The same where each example is a file."""
+
+    damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
+
+
 @dataclass(frozen=True, kw_only=True)
 class Supervised(Problem):
     """What a kind of data needs for it: a processor, and its config. `open` gives the processor of a run."""
@@ -70,6 +77,10 @@ class Supervised(Problem):
         """The data to learn from. given: data that is not a path"""
         data = config.path if given is None else given
         return self.processor(config).read(data, want="learn")
+
+    def unit_of(self, processor: Processor[Any, Any], examples: Examples) -> str:
+        """What is counted of these examples: sets, or nodes if a graph is learned from some of them."""
+        return self.unit if processor.batches_of(examples) == "examples" else f"{examples.part}s"
 
     def find_target(self, examples: Examples, config: SupervisedConfig) -> Target | None:
         """What is predicted. None: nothing that the data says."""

@@ -10,7 +10,7 @@ from regard.runs.number_format import say_measure
 
 Evaluation = Mapping[str, Any]  # the measures of an evaluation
 # measures of which more is better; of all others less is
-RISING = frozenset({"accuracy", "exact", "BLEU", "chrF", "R²", "elbo", "return"})
+RISING = frozenset({"accuracy", "balanced accuracy", "exact", "BLEU", "chrF", "R²", "elbo", "return"})
 # in place of a measure: the last weights are kept, because evaluations of one run cannot be compared
 LAST = "last"
 

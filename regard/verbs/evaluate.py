@@ -14,12 +14,12 @@ from regard.recipes.base import recipe_of
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
 from regard.targets.imported import open_run
-from regard.verbs.reading import configure, read_differently
+from regard.verbs.reading import as_given, configure, read_differently
 
 
 def evaluate(
     path: str | os.PathLike[str],
-    data: str | os.PathLike[str] | None = None,
+    data: Any = None,
     *,
     options: Mapping[str, Any] | None = None,
     note: Note | None = None,
@@ -28,9 +28,10 @@ def evaluate(
 
         evaluate("runs/mine").measures["accuracy"]
         evaluate("runs/mine", "other.csv")
+        evaluate("runs/mine", frame)
 
-    data  another file of the same kind, with its labels; None: the test split of the run's own data, or the
-          validation split without one
+    data  other data of the same kind, with its labels: a path, or data in memory as `train` takes it; None: the test
+          split of the run's own data, or the validation split without one
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
     note  told what is being prepared, and the share that is done
     """
@@ -45,7 +46,7 @@ def evaluate(
     if run.config.given is not None and data is None:
         raise RegardError(
             f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; "
-            "give a file of the same kind"
+            "give data of the same kind"
         )
     with scanning_once():
-        return recipe.evaluate(run, None if data is None else os.fspath(data), context)
+        return recipe.evaluate(run, as_given(run, recipe, data), context)

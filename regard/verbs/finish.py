@@ -74,7 +74,10 @@ def finish_run(
 def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Observer]) -> None:
     """Store the measures on the test split."""
     run.update(test=found.measures)
-    run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
+    event: dict[str, Any] = {"step": step, "event": "test", **found.measures, "count": found.count}
+    if found.intervals:
+        event["intervals"] = {name: list(ends) for name, ends in found.intervals.items()}
+    run.append([event])
     tell(observers, "tested", found.measures, found.count)
 
 
@@ -103,7 +106,8 @@ def _write_confusion(run: Run, found: Evaluation) -> None:
     """confusion.json and confusion.png of a classifier: its confusion matrix."""
     if found.confusion is None or found.labels is None or not found.confusion.sum():
         return
-    facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
+    facts = {"split": found.split, "labels": list(found.labels), "classes": found.of_classes}
+    facts |= {"counts": found.confusion.tolist()}
     run.write(CONFUSION_FILE, facts)
     title = f"{run.path.name}, {found.split} split"
     plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")

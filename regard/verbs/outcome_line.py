@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from regard.recipes.evaluation import Evaluation
@@ -21,7 +22,7 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     if found is None:
         return _without_test(run, job, ended)
     first = main_measure(found.measures, ended.keep, classes=job.labels is not None)
-    said = f"test {_with_names(found.measures, first)}{_of(found.count, f' {found.unit}')}"
+    said = f"test {_with_names(found.measures, first, found.intervals)}{_of(found.count, f' {found.unit}')}"
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
     chosen = _beside(ended.best, found.measures, first)
@@ -63,8 +64,9 @@ def _of(count: int | None, unit: str = "") -> str:
     return f" of {count:,}{unit}"
 
 
-def _with_names(measures: Mapping[str, float], first: str) -> str:
-    return "  ".join(say_measure(name, measures[name]) for name in sort_measures(measures, first))
+def _with_names(measures: Mapping[str, float], first: str, intervals: Mapping[str, Any] = MappingProxyType({})) -> str:
+    names = sort_measures(measures, first)
+    return "  ".join(say_measure(name, measures[name], intervals.get(name)) for name in names)
 
 
 def _beside(measures: Mapping[str, float], others: Mapping[str, float], first: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -10,6 +11,8 @@ from regard.config import from_dict
 from regard.data.dialect import TableConfig
 from regard.errors import RegardError, did_you_mean
 from regard.recipes.base import Recipe
+from regard.recipes.settings import path_of
+from regard.recipes.supervised import Supervised
 from regard.runs.run import Run
 
 
@@ -20,6 +23,13 @@ def configure(recipe: Recipe, options: Mapping[str, Any] | None) -> tuple[Recipe
         return recipe, rest
     own = {each.name: rest.pop(each.name) for each in fields(recipe.predict_options) if each.name in rest}
     return recipe.with_options(from_dict(recipe.predict_options, own)), rest
+
+
+def as_given(run: Run, recipe: Recipe, data: Any) -> Any:
+    """Other data of a command: a path as text, or data in memory, which only supervised problems read."""
+    if isinstance(recipe.problem_of_run(run), Supervised) and not isinstance(data, os.PathLike):
+        return data
+    return path_of(data, recipe.name)
 
 
 def read_differently(run: Run, recipe: Recipe, options: Mapping[str, Any] | None) -> Run:

@@ -30,7 +30,7 @@ from regard.data.tables import is_table, names_of
 from regard.errors import RegardError
 from regard.recipes.autoencoder.unlabelled_images import holds_images
 from regard.recipes.dataset import Encodings
-from regard.recipes.images.labelled_images import images_in
+from regard.recipes.images.read_images import images_in
 
 Form = Literal["images", "rows", "points"]
 Binarise = Literal["none", "threshold", "dynamic"]

@@ -22,7 +22,7 @@ from regard.recipes.autoencoder.run_reader import RunInputReader
 from regard.recipes.autoencoder.task import Reconstruct
 from regard.recipes.base import LentBody, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
-from regard.recipes.images.given_images import is_object
+from regard.recipes.images.read_images import is_object
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.problem import Output

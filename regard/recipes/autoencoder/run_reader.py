@@ -23,8 +23,7 @@ from regard.recipes.autoencoder.views.latent import LatentView
 from regard.recipes.autoencoder.views.rate import RateView
 from regard.recipes.autoencoder.views.reconstructions import ReconstructionsView
 from regard.recipes.autoencoder.views.samples import PriorView
-from regard.recipes.images.model_input import ImageInput
-from regard.recipes.images.open_image import patch_grid
+from regard.recipes.images.model_input import ImageInput, patch_grid
 from regard.recipes.images.reader import IMAGE
 from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView

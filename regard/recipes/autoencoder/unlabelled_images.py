@@ -16,7 +16,7 @@ from regard.errors import RegardError
 from regard.files import read_arrays
 from regard.recipes.example import Examples
 from regard.recipes.images.config import ImagesConfig
-from regard.recipes.images.labelled_images import FORMATS, find_images, images_in, is_image
+from regard.recipes.images.read_images import FORMATS, find_images, images_in, is_image
 
 
 @once

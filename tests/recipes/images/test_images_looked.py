@@ -14,9 +14,9 @@ from PIL import Image
 
 from regard.look import encode_arrays, report
 from regard.recipes.images import draw
+from regard.recipes.images.augment import average_views
 from regard.recipes.images.defaults import MODELS
 from regard.recipes.images.model_input import ImageInput, MultiView
-from regard.recipes.images.multi_view import average_views
 from regard.recipes.prediction import Prediction
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
