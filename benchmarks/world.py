@@ -26,8 +26,8 @@ from regard.models.recurrent import GRUWorld, GRUWorldConfig
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.models.world_model import WorldModel
 from regard.recipes.world.evaluation import HORIZONS, RIVALS, horizon_errors
-from regard.recipes.world.imagine import imagine
-from regard.recipes.world.predict import predict_steps
+from regard.recipes.world.imagination import imagine
+from regard.recipes.world.problem import predict_steps
 from regard.recipes.world.read_episodes import read_episodes
 
 RESULTS = Path(__file__).parent / "results.md"
@@ -181,7 +181,7 @@ def run_world(world: World, model: str, asked: argparse.Namespace) -> dict[str, 
     if world.name == "cue" and model == "transformer":
         options["model.window"] = LENGTH
     if model == "gru":
-        observations = len(read_episodes([str(files[0])]).episodes.observations[0])
+        observations = len(read_episodes(str(files[0])).episodes.observations[0])
         options["model.dim"] = equal_dim(64, {}, observations)
     if asked.small:
         options |= SMALL | {"train.world_steps": 2}
@@ -194,7 +194,7 @@ def run_world(world: World, model: str, asked: argparse.Namespace) -> dict[str, 
     check_finished(run)
     loaded = regard.load(run.path)
     assert isinstance(loaded, WorldModel)
-    episodes = read_episodes([str(files[1])]).episodes
+    episodes = read_episodes(str(files[1])).episodes
     rivals = RIVALS if model == "transformer" else RIVALS[:1]
     found: dict[str, Any] = {
         model if rival == "model" else rival: horizon_errors(loaded, episodes, rival=rival) for rival in rivals

@@ -151,7 +151,8 @@ def options_of(cls: Any) -> dict[str, Any]:
             found[name] = hint
         for each in inner:
             chosen = ("kind",) if len(inner) > 1 else ()
-            found |= {f"{name}.{key}": of for key, of in options_of(each).items() if key not in chosen}
+            own = {f"{name}.{key}": of for key, of in options_of(each).items() if key not in chosen}
+            found |= {key: Annotated[of, RARE] if is_rare(hint) else of for key, of in own.items()}
     return found
 
 

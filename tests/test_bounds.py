@@ -78,13 +78,19 @@ def errors_of(cls, name, value):
 
 
 def test_there_are_many_configs_and_fields():
-    assert len(CLASSES) > 40 and len(FIELDS) > 500
+    assert len(CLASSES) > 40 and len(FIELDS) > 500 and len(LISTS) > 20
 
 
-@pytest.mark.parametrize("cls, name, hint", FIELDS, ids=[f"{cls.__name__}-{name}" for cls, name, _ in FIELDS])
-def test_each_bound_is_kept_and_each_type_is_asked_for(cls, name, hint):
-    members = list(scalars(hint))
-    optional = type(None) in configs.union_members(hint)
+LISTS = [
+    (cls, name, get_args(configs.without_bounds(each))[0])
+    for cls, name, hint in FIELDS
+    for each in configs.union_members(hint)
+    if get_args(configs.without_bounds(each))[1:] == (Ellipsis,) and len(configs.union_members(hint)) < 3
+]
+
+
+def check_bounds(members, refuses, *, optional):
+    """At each bound a value is taken, and beyond it, and of another type, it is refused."""
     for kind, ends in members:
         for key, sign in (("ge", -1), ("gt", -1), ("le", 1), ("lt", 1)):
             if key not in ends or len(members) > 1:
@@ -93,16 +99,30 @@ def test_each_bound_is_kept_and_each_type_is_asked_for(cls, name, hint):
             inside, outside = bound, BEYOND[kind](bound, sign)
             if key in ("gt", "lt"):
                 inside, outside = BEYOND[kind](bound, -sign), bound
-            assert not errors_of(cls, name, inside)
-            assert errors_of(cls, name, outside), f"{outside} is beyond {key}={bound}"
+            assert not refuses(inside)
+            assert refuses(outside), f"{outside} is beyond {key}={bound}"
         if kind is int:
-            assert {"ge", "le"} <= ends.keys(), f"{cls.__name__}.{name} may be any whole number; give it bounds"
-            assert errors_of(cls, name, 10**30) and errors_of(cls, name, -(10**30))
+            assert {"ge", "le"} <= ends.keys(), "may be any whole number; give it bounds"
+            assert refuses(10**30) and refuses(-(10**30))
         if kind is float:
-            assert errors_of(cls, name, math.nan) and errors_of(cls, name, -math.inf)
+            assert refuses(math.nan) and refuses(-math.inf)
         if len(members) == 1:
             for wrong in WRONG[kind]:
-                assert (wrong is None and optional) or errors_of(cls, name, wrong), wrong
+                assert (wrong is None and optional) or refuses(wrong), wrong
+
+
+@pytest.mark.parametrize("cls, name, hint", FIELDS, ids=[f"{cls.__name__}-{name}" for cls, name, _ in FIELDS])
+def test_each_bound_is_kept_and_each_type_is_asked_for(cls, name, hint):
+    optional = type(None) in configs.union_members(hint)
+    check_bounds(list(scalars(hint)), lambda value: errors_of(cls, name, value), optional=optional)
+
+
+@pytest.mark.parametrize("cls, name, hint", LISTS, ids=[f"{cls.__name__}-{name}" for cls, name, _ in LISTS])
+def test_each_bound_inside_a_list_is_kept(cls, name, hint):
+    def refuses(value):
+        return [each for each in errors_of(cls, name, [value]) if any(isinstance(part, int) for part in each["loc"])]
+
+    check_bounds(list(scalars(hint)), refuses, optional=type(None) in configs.union_members(hint))
 
 
 @pytest.mark.parametrize("cls, name, hint", FIELDS, ids=[f"{cls.__name__}-{name}" for cls, name, _ in FIELDS])
@@ -118,9 +138,12 @@ def test_a_field_without_bounds_would_be_found():
     @configs.config
     class Open:
         rows: int = 1
+        sizes: tuple[int, ...] = ()
 
-    with pytest.raises(AssertionError, match="rows may be any whole number"):
+    with pytest.raises(AssertionError, match="may be any whole number"):
         test_each_bound_is_kept_and_each_type_is_asked_for(Open, "rows", int)
+    with pytest.raises(AssertionError, match="may be any whole number"):
+        test_each_bound_inside_a_list_is_kept(Open, "sizes", int)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -242,7 +265,7 @@ def test_the_option_that_is_named_is_the_one_that_was_raised():
     config = replace(cls.tiny()[0].config, depth=2)
     for field, value in (("dim", 2**18), ("vocab", 2**24), ("depth", 64), ("context", 2**22)):
         large = replace(config, **{field: value, "position": "learned"})
-        with pytest.raises(RegardError, match=f"--model.{field}"):
+        with pytest.raises(RegardError, match=f"model.{field}"):
             build_within_memory(cls, large, copies=2**30)
 
 

@@ -26,7 +26,7 @@ from tests.recipes import tiny_data
 from tests.recipes.tiny_data import COUNT, Tiny
 
 # kind -> what it is not asked for -> why
-NUMBERS = {each: "it is for classes" for each in ("smoothing", "class weights")}
+NUMBERS = dict.fromkeys(("smoothing", "class weights"), "it is for classes")
 NO_SUM = {"evidence": "no model of it is a sum over parts"}
 EACH = {"evidence": "each part has a prediction of its own"}
 NOT_ASKED = {

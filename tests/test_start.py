@@ -14,7 +14,7 @@ import regard
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {
-    "torch", "numpy", "pydantic", "pyarrow", "tokenizers", "einops", "safetensors", "tyro", "rich", "matplotlib", "transformers"
+    "torch", "numpy", "pydantic", "pyarrow", "tokenizers", "einops", "safetensors", "rich", "matplotlib", "transformers"
 }  # fmt: skip
 
 

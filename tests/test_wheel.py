@@ -49,7 +49,6 @@ def test_its_metadata(wheel):
         "pydantic",
         "pyarrow",
         "safetensors",
-        "tyro",
         "rich",
         "jinja2",
         "latex2mathml",

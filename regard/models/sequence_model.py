@@ -80,39 +80,39 @@ class SequenceConfig:
     depth: Depth = 4  # blocks
     heads: Count = 4  # attention heads of each block
     # key and value heads, shared by groups of query heads; None: same as heads
-    kv_heads: Count | None = None
-    head_dim: Width | None = None  # channels of each head; None: dim / heads
+    kv_heads: Rare[Count | None] = None
+    head_dim: Rare[Width | None] = None  # channels of each head; None: dim / heads
     # position encoding
     position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
-    bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # added to the attention scores
-    base: Amount = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
+    bias: Rare[Literal["none", "relative", "alibi", "buckets"]] = "none"  # added to the attention scores
+    base: Rare[Amount] = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
     rope: Rare[RopeConfig] = RopeConfig()  # how rotary positions turn
     # rows of a learned position table before that of the first place, as in RoBERTa
-    unused_places: Extras = 0
-    norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
-    eps: Amount | None = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
+    unused_places: Rare[Extras] = 0
+    norm: Rare[Literal["layernorm", "rmsnorm"]] = "rmsnorm"  # type of the norms
+    eps: Rare[Amount | None] = None  # what norms add to the variance; None: 1e-5 (layernorm), 1e-6 (rmsnorm)
     # where the norms are in a block; parallel: attention and MLP read the same tokens, as in GPT-NeoX
-    placement: Literal["pre", "post", "deepnorm", "parallel"] = "pre"
+    placement: Rare[Literal["pre", "post", "deepnorm", "parallel"]] = "pre"
     # the MLP of each block: plain, or experts, of which each token passes a few (see docs/experts.md)
-    mlp: MLPConfig = PlainMLP()
-    qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
-    offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
+    mlp: Rare[MLPConfig] = PlainMLP()
+    qk_norm: Rare[bool] = True  # normalise queries and keys, so that scores stay bounded
+    offset: Rare[bool] = False  # linear maps of the blocks have a bias (never in swiglu)
     # which of them have one; usual: all or none, as offset says; attention, mlp and all: in swiglu, too
-    offsets: Literal["usual", "qkv", "attention", "mlp", "all"] = "usual"
-    tied: bool = False  # the head shares the matrix of the embedding
+    offsets: Rare[Literal["usual", "qkv", "attention", "mlp", "all"]] = "usual"
+    tied: Rare[bool] = False  # the head shares the matrix of the embedding
     # which tokens a token attends to, or how it is approximated (see docs/long.md)
     attention: AttentionConfig = FullAttention()
     dropout: Share = 0.0  # share of weights, hidden channels and branches dropped in training
-    embedding_norm: bool = False  # a norm after embedding and position, as in BERT
+    embedding_norm: Rare[bool] = False  # a norm after embedding and position, as in BERT
     # multiply embeddings by √dim, so that an added position does not dominate them
-    embedding_scale: bool = False
+    embedding_scale: Rare[bool] = False
     # how scores become weights: sparsemax and entmax give most tokens no weight at all
-    weights: Literal["softmax", "sparsemax", "entmax"] = "softmax"
+    weights: Rare[Literal["softmax", "sparsemax", "entmax"]] = "softmax"
     # add learned vectors for n-grams of up to this many tokens: faster training; 1: none
     ngrams: Annotated[int, Field(ge=1, le=8)] = 1
-    zero_start: bool = False  # blocks start as the identity: faster training
+    zero_start: Rare[bool] = False  # blocks start as the identity: faster training
     # logits l become cap·tanh(l/cap): limits overconfident predictions; None: no cap
-    softcap: Amount | None = None
+    softcap: Rare[Amount | None] = None
     # train a small map of this rank beside each linear map of the blocks, and nothing else but a new head
     # (LoRA): for --from, with less memory; 0: train all
     lora: Extras = 0

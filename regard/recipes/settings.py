@@ -36,9 +36,10 @@ def settings_class(
     """The settings of one kind of model: `sentence` is its help text."""
     sections = [("data", data), ("model", model), ("train", train)]
     made = make_dataclass(name, sections, bases=(Settings,), frozen=True, kw_only=True)
-    made.__doc__ = sentence
     made.__module__ = __name__
-    return configs.config(made)
+    found: type[Settings] = configs.config(made)
+    found.__doc__ = sentence
+    return found
 
 
 @cache

@@ -119,7 +119,7 @@ class Run:
 
     # ── configuration
 
-    def section(self, cls: type[C], name: Literal["model", "data", "train", "corpus"]) -> C:
+    def section(self, cls: type[C], name: Literal["model", "data", "train", "corpus", "processor"]) -> C:
         """A part of config.json as the dataclass of its owner.
 
         A class may name fields that hold paths, in `paths`: those count from where the run was started if

@@ -30,15 +30,15 @@ class TrainConfig:
     adam_lr: Rare[Amount | None] = None  # peak learning rate of the AdamW beside muon; None: 0.3 of lr
     # None: 0.95 for muon, 0.9 for sgd (AdamW has 0.9 and 0.95, Adam 0.9 and 0.999)
     momentum: Rare[Share | None] = None
-    weight_decay: Weight = 0.1  # of matrices; not of norms, biases and embeddings
+    weight_decay: Rare[Weight] = 0.1  # of matrices; not of norms, biases and embeddings
     decay_all: Rare[bool] = False  # weight decay also for norms, biases and embeddings
     # by what the learning rate falls from each block to the one below it, in fine-tuning (0.8, say); 1: the same for all
     layer_decay: Rare[Annotated[float, Field(gt=0, le=1)]] = 1.0
-    warmup: Natural = 20  # steps in which the learning rate rises
-    decay: Fraction = 0.6  # share of the steps, at the end, in which the learning rate falls to 0
+    warmup: Rare[Natural] = 20  # steps in which the learning rate rises
+    decay: Rare[Fraction] = 0.6  # share of the steps, at the end, in which the learning rate falls to 0
     clip: Rare[Amount | None] = 1.0  # largest norm of the gradient; None: no clipping
     # auto: bfloat16 where the hardware multiplies it at full speed
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Rare[Literal["auto", "float32", "bfloat16"]] = "auto"
     compile: Rare[bool] = False  # torch.compile: slow to start, faster after
     # recompute activations in the backward pass: less memory, a third more time
     recompute: Rare[bool] = False

@@ -8,13 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.runs.run import Run
 from regard.symmetry import check as measure
 from regard.symmetry.report import Report
 from regard.targets.open import Target, open_target
 
 
+@name_keywords
 def check(model: Any, inputs: Any = None, **how: Any) -> Report:
     """Does a model keep the laws that it declares? For a module with inputs, or a target by its name.
 

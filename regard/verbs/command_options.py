@@ -1,5 +1,4 @@
-"""The options of each command, besides those of a recipe: one dataclass each, read by tyro. Comments are what
---help says."""
+"""The options of each command, besides those of a recipe: one dataclass each. Comments are what --help says."""
 
 from __future__ import annotations
 
@@ -115,8 +114,8 @@ class CheckOptions:
     exit code: 0 all laws are as declared, 1 a declared law is broken, 2 the check could not run
     """
 
-    # check only these, such as padding,causality; None: all that apply (see: regard list laws)
-    laws: str | None = None
+    # check only these, such as padding,causality; none: all that apply (see: regard list laws)
+    laws: tuple[str, ...] = ()
     json: bool = False  # print the report as JSON
     seed: Seed = 0  # seed of the random trials
     trials: Size = 8  # random trials for each law

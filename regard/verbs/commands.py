@@ -331,18 +331,19 @@ def check(words: list[str]) -> int:
 
     from regard import registry
 
-    if chosen.laws is None:
-        laws = None
-    else:
-        laws = [law.strip() for law in chosen.laws.split(",")]
-    for law in laws or ():
+    for law in chosen.laws:
         registry.find("laws", law)  # or say which there are
 
     import torch
 
     from regard.verbs.check import check as measure
 
-    how: dict[str, Any] = {"seed": chosen.seed, "trials": chosen.trials, "laws": laws, "length": chosen.length}
+    how: dict[str, Any] = {
+        "seed": chosen.seed,
+        "trials": chosen.trials,
+        "laws": chosen.laws or None,
+        "length": chosen.length,
+    }
     if chosen.dtype is not None:
         how["dtype"] = getattr(torch, chosen.dtype)
     if chosen.device is not None:

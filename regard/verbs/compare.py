@@ -16,7 +16,7 @@ from regard.data.array import Array
 from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.recipes.base import recipe_of, settings_of
 from regard.recipes.job import DataContext
 from regard.recipes.paired import Difference, differ
@@ -67,6 +67,7 @@ class Comparison:
         }
 
 
+@name_keywords
 def compare(runs: Sequence[Place], *, data: Any = None, note: Note | None = None) -> Comparison:
     """Runs beside each other, each against the first that can be evaluated.
 

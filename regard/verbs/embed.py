@@ -11,7 +11,7 @@ import numpy as np
 
 from regard import files
 from regard.data.array import Array
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.recipes.base import recipe_of
 from regard.targets.imported import open_run
 from regard.verbs.reading import table_config
@@ -19,6 +19,7 @@ from regard.verbs.reading import table_config
 Place = str | os.PathLike[str]
 
 
+@name_keywords
 def embed(
     path: Place,
     inputs: str | Sequence[str],

@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.recipes.base import recipe_of
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
@@ -17,6 +17,7 @@ from regard.targets.imported import open_run
 from regard.verbs.reading import as_given, configure, read_differently
 
 
+@name_keywords
 def evaluate(
     path: str | os.PathLike[str],
     data: Any = None,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.generation import generate as generation
 from regard.recipes.base import recipe_of
 from regard.targets.imported import open_run
@@ -15,6 +15,7 @@ from regard.verbs.load import load
 WEIGHTS = ("auto", "float32", "bfloat16", "int8", "int4")
 
 
+@name_keywords
 def generate(model: Any, prompt: str = "", *, weights: str | None = None, **how: Any) -> Iterator[str]:
     """Pieces of text as they are generated: generate("runs/mine", "Once upon", max_new=50, seed=0).
 
@@ -28,6 +29,7 @@ def generate(model: Any, prompt: str = "", *, weights: str | None = None, **how:
     return generation.generate(model, prompt, **how)
 
 
+@name_keywords
 def samples(model: Any, prompt: str = "", *, weights: str | None = None, **how: Any) -> list[str]:
     """Several texts at once: samples("runs/mine", "Once upon", samples=3, seed=0)."""
     return generation.generate_texts(_load_generator(model, weights), prompt, **how)

@@ -6,11 +6,13 @@ import os
 
 from torch import nn
 
+from regard.errors import name_keywords
 from regard.recipes.base import recipe_of
 from regard.runs.load import load_model
 from regard.targets.imported import open_run
 
 
+@name_keywords
 def load(path: str | os.PathLike[str]) -> nn.Module:
     """The model of a run, of a Hugging Face directory or of a GGUF file, in eval mode; if it reads text, with
     its tokenizer as `model.tokenizer`."""

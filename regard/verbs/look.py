@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.look import page, plot, report
 from regard.look.session import Session
 from regard.runs.run import Run
@@ -15,6 +15,7 @@ from regard.targets.open import Target, open_target
 from regard.verbs.check import check_target
 
 
+@name_keywords
 def look(
     target: str | os.PathLike[str],
     given: Any = None,

@@ -107,9 +107,8 @@ def _unknown(name: str) -> str:
 
 def _one_line(error: BaseException, command: str = "") -> str:
     """What a user can mend says all there is to say. Anything else is a bug, and asks to be reported."""
-    message = " ".join(str(error).split())
-    if isinstance(error, RegardError) and "." in (error.option or ""):
-        message = error.about(f"--{str(error.option).replace('_', '-')}")
+    typed = error.as_typed() if isinstance(error, RegardError) else str(error)
+    message = " ".join(vars(error).get("typed", typed).split())
     memory = out_of_memory(error, command)
     if memory is not None and not isinstance(error, RegardError):
         return memory

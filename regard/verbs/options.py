@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
-from itertools import accumulate
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from regard.config import choices_of, is_rare, is_unsplit, kinds_of, override, plain_type, union_members, without_bounds
+from regard.config import choices_of, is_unsplit, override, plain_type, union_members, without_bounds
 from regard.config import options_of as types_of
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
 from regard.recipes.request import TrainRequest
 from regard.recipes.settings import Settings, data_alone, with_optimiser
+from regard.verbs.help import describe, list_options
 
-ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
     "--out DIR": "where the run is kept; without it: runs/{recipe}, runs/{recipe}-2, ...",
     "--resume": "go on with the run of --out, exactly where it stopped; without --out: with the last that this recipe\n"
@@ -233,73 +230,15 @@ def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[st
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
     examples = "".join(f"\n  {each}" for each in recipe.examples)
     program = f"regard train {recipe.name}"
+    hidden = {*recipe.derived_options(default), "data.path"}
     return (
         f"usage: {program} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: {type(default).__doc__}\n\n"
         f"examples:{examples}\n\n"
         f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help "
-        "to see yours.\n\n"
-        + list_options(type(default), default, program, every, {*recipe.derived_options(default), "data.path"})
+        f"to see yours.\n\n{list_options(default, program, every=every, hidden=hidden)}"
     )
 
 
 def options_help(cls: type[Any], program: str, *, every: bool = False) -> str:
     """The options of a command with their defaults: the usual ones, or every one."""
-    return list_options(cls, cls(), program, every, set())
-
-
-def list_options(cls: type[Any], default: Any, program: str, every: bool, hidden: set[str]) -> str:
-    """The options of a config, as tyro explains them by the comments behind their fields."""
-    types = types_of(cls)
-    kinds = {name: members for name, hint in types.items() if len(members := kinds_of(hint)) > 1}
-    rare = set() if every else {name for name, hint in types.items() if is_rare(hint)}
-    text = _explain(cls, default)
-    kept, hides, left_out = [], False, 0
-    for line in text[max(0, text.find("data options") - 1) :].splitlines():
-        if (option := re.match(r"\W*--([a-z.-]+)", line)) or "options" in line:
-            name = option[1].replace("-", "_") if option else ""
-            parts = {name, *accumulate(name.split("."), "{}.{}".format)}
-            hides = bool(parts & (hidden | rare))
-            left_out += bool(parts & rare - hidden)
-            part = name.removesuffix(".kind")
-            if part != name and part in kinds:
-                line = f"  {as_option(part)} {{{','.join(kinds[part])}}}\n        each has options of its own"
-        hides = hides and bool(line.strip())  # what comes between sections stays
-        if not hides:
-            kept.append(line.rstrip())
-    for part, members in kinds.items() if every else ():
-        chosen = reduce(getattr, part.split("."), default).kind
-        for kind in (each for each in members if each != chosen):
-            kept += ["", f" with {as_option(part)} {kind}", *_explain_kind(members[kind], as_option(part))]
-    if left_out:
-        kept.append(f"{left_out} more options: {program} --help-all")
-    return "\n".join(kept)
-
-
-def _explain(cls: Any, default: Any) -> str:
-    import tyro
-
-    shown = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
-        tyro.cli(cls, args=["--help"], default=default, config=(tyro.conf.AvoidSubcommands,))
-    return shown.getvalue().partition("\n\n")[2]  # the usage is said already
-
-
-def _explain_kind(cls: Any, part: str) -> list[str]:
-    """The options of one kind of a part of a config."""
-    text = _explain(cls, cls())
-    found = re.findall(r"^ *--(?!help|kind)([a-z].*(?:\n {5,}.*)*)", text, re.MULTILINE)
-    return [line.rstrip() for each in found for line in f"  {part}.{each}".splitlines()]
-
-
-@contextlib.contextmanager
-def _one_column() -> Iterator[None]:
-    """On a wide terminal tyro sets options in several columns; here every line is one option's."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(min(ONE_COLUMN, shutil.get_terminal_size().columns))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = before
+    return f"{describe(cls)}\n\n{list_options(cls(), program, every=every)}"

@@ -10,18 +10,17 @@ from typing import Any
 
 from regard.data.rows_in_memory import NAME, rows_as_file, rows_of
 from regard.data.tables import table_of
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.files import json_text
 from regard.recipes.answers import check_answers_file, is_answers_file, plain_cell, write_answers
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 from regard.targets.imported import open_run
-from regard.verbs.python_words import speak_python
 from regard.verbs.reading import configure, read_differently
 
 
-@speak_python
+@name_keywords
 def predict(
     path: str | os.PathLike[str],
     inputs: Any,

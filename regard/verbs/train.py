@@ -17,7 +17,7 @@ from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.row_source import TensorSource
 from regard.data.scan import scanning_once
-from regard.errors import RegardError
+from regard.errors import RegardError, name_keywords
 from regard.look import report as reports
 from regard.look.plot import curves
 from regard.models.registry_name import registered_name
@@ -45,12 +45,11 @@ from regard.training.ranks import Ranks, current_ranks, join_ranks, telling_erro
 from regard.training.step import pick_device
 from regard.training.tasks import as_task
 from regard.verbs.finish import finish_run
-from regard.verbs.python_words import speak_python
 
 Place = str | os.PathLike[str]
 
 
-@speak_python
+@name_keywords
 def train(
     recipe: str | None = None,
     *,

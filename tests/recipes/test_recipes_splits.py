@@ -86,7 +86,7 @@ def test_folds_test_every_example_once(kind, folder):
 
 @pytest.mark.parametrize("kind", ["language", "made_sets"])
 def test_what_has_no_folds_says_so_in_a_line(kind, folder):
-    with pytest.raises(RegardError, match=r"4 folds.*--train\.seeds 4") as raised:
+    with pytest.raises(RegardError, match=r"4 folds.*train\.seeds 4") as raised:
         job_of(KINDS[kind](folder), folder, data__folds=4)
     assert "\n" not in str(raised.value)
 
@@ -119,7 +119,7 @@ def test_images_with_a_test_split_refuse_another(folder):
     np.savez(folder / "own_images.npz", x_train=x[:31], y_train=y[:31], x_test=x[31:], y_test=y[31:])
     tiny = KINDS["images"](folder)._replace(data=str(folder / "own_images.npz"))
     assert job_of(tiny, folder).test.count == 9
-    with pytest.raises(RegardError, match=r"own test split of 9 images.*--data\.test 0\.2"):
+    with pytest.raises(RegardError, match=r"own test split of 9 images.*data\.test 0\.2"):
         job_of(tiny, folder, data__test=0.2)
     with pytest.raises(RegardError, match=r"own test split.*4 folds"):
         job_of(tiny, folder, data__folds=4)

@@ -132,7 +132,7 @@ def test_where_answers_cannot_be_written(runs, kind, tmp_path):
     ):
         with pytest.raises((ValueError, OSError), match=words):
             regard.predict(path, table, out=out)
-    with pytest.raises(ValueError, match="no option --data.txet.*takes --data"):
+    with pytest.raises(ValueError, match="no option data.txet.*takes data"):
         regard.predict(path, table, options={"data.txet": "a"})
 
 
@@ -190,7 +190,7 @@ def test_other_names_of_columns_are_said_to_predict_and_evaluate(runs, tmp_path)
     assert [each.truth for each in regard.predict(runs.text, path, options=options)] == ["good", "bad"]
     assert regard.evaluate(runs.text, path, options=options).count == 2
     assert Run.open(runs.text).config.data["text"] == "text"  # the run itself is as it was
-    with pytest.raises(ValueError, match="--data.text.*--data"):
+    with pytest.raises(ValueError, match="data.text.*data="):
         regard.evaluate(runs.text, options={"data.text": "body"})
 
 
@@ -241,7 +241,7 @@ def holes(runs, word):
 def test_missing_cells_of_sets_are_refused_by_name(runs, word, tmp_path):
     path = write(tmp_path / "t.csv", holes(runs, word))
     options = {"model.hidden": 8, "data.id": "basket", "data.target": "kind"}
-    with pytest.raises(ValueError, match=r"line 4 of .*t.csv.*'price', the first of 3.*--data.missing fill.*drop"):
+    with pytest.raises(ValueError, match=r"line 4 of .*t.csv.*'price', the first of 3.*data.missing fill.*drop"):
         train("sets", path, tmp_path / "run", options)
     bad = [each.error for each in regard.predict(runs.sets, path) if each.error]
     assert len(bad) == 3 and "line 4" in bad[0] and "'price'" in bad[0]
@@ -277,7 +277,7 @@ def test_a_target_may_stand_in_one_row_of_its_set(tmp_path):
 def test_missing_rows_of_texts_are_refused_or_dropped(tmp_path):
     rows = [("text", "label"), *[("good", "a"), ("bad", "b")] * 6, ("", "a"), ("x", "NA"), ("y", "?")]
     path = write(tmp_path / "t.csv", rows)
-    with pytest.raises(ValueError, match="3 rows.*'text'.*'label'.*lines 14, 15, 16.*--data.missing drop"):
+    with pytest.raises(ValueError, match="3 rows.*'text'.*'label'.*lines 14, 15, 16.*data.missing drop"):
         train("text", path, tmp_path / "run", TEXT)
     run = train("text", path, tmp_path / "run", TEXT | {"data.missing": "drop"})
     evaluated = regard.evaluate(run, path)
@@ -290,14 +290,14 @@ def test_missing_features_of_nodes(runs, tmp_path):
     text[4] = "v3,?,even"
     (tmp_path / "net.nodes.csv").write_text("\n".join(text))
     options, path = {"model.hidden": 8, "model.depth": 1, "data.label": "kind"}, tmp_path / "net.csv"
-    with pytest.raises(ValueError, match=r"net.nodes.csv.*'x'.*line 5.*--data.missing fill"):
+    with pytest.raises(ValueError, match=r"net.nodes.csv.*'x'.*line 5.*data.missing fill"):
         train("graphs", path, tmp_path / "run", options)
     run = train("graphs", path, tmp_path / "run", options | {"data.missing": "fill"})
     (found,) = regard.predict(run, path)
     assert len(found.each) == 20 and "1 missing feature" in found.notes[0].replace("features", "feature")
     (refused,) = regard.predict(runs.graphs, path)
     assert "line 5" in refused.error
-    with pytest.raises(ValueError, match=r"no column 'knid'.*id, x, kind.*--data.label kind"):
+    with pytest.raises(ValueError, match=r"no column 'knid'.*id, x, kind.*data.label kind"):
         train("graphs", runs.place / "net.csv", tmp_path / "other", options | {"data.label": "knid"})
 
 
@@ -330,5 +330,5 @@ def test_wrong_names_are_one_line(runs, tmp_path):
         with pytest.raises(ValueError, match=words):
             train("images", runs.place / "shades.npz", tmp_path / "x", {"data.names": names})
     table = write(runs.place / "two.csv", [("file", "label"), ("0.png", "dark"), ("1.png", "light")])
-    with pytest.raises(ValueError, match="'dark'; leave --data.names out"):
+    with pytest.raises(ValueError, match="'dark'; leave data.names out"):
         train("images", table, tmp_path / "x", {"data.names": ["a", "b"]})

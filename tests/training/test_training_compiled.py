@@ -56,7 +56,7 @@ def test_a_compiler_that_fails_is_one_line(tmp_path, monkeypatch, error, words):
 
     monkeypatch.setattr(Tiny, "compile", lambda self: nn.Module.compile(self, backend=backend))
     model = tiny()
-    with pytest.raises(ValueError, match=f"--train.compile.*{words}"):
+    with pytest.raises(ValueError, match=f"train.compile.*{words}"):
         train(tmp_path / "run", model=model, compile=True, steps=2)
     assert model._compiled_call_impl is None
 

@@ -154,7 +154,7 @@ def test_words_of_generate():
 )
 def test_every_option_is_explained(name, kind):
     """An option whose comment is lost has nothing in its help but the default."""
-    text = options.help_text(get_recipe(name), None, kind, [], every=True)
+    text = options.help_text(get_recipe(name), None, kind, [], every=True) + "\n"
     shown = re.findall(r"^ *(--[a-z.-]+)[^\n]*\n?(?:\s+)([^\n]*)", text, re.MULTILINE)
     default = get_recipe(name).defaults(None, kind)
     derived = get_recipe(name).derived_options(default)
@@ -176,7 +176,7 @@ def test_every_option_of_an_attention_can_be_given(attention):
 
 @pytest.mark.parametrize("cls", [PredictOptions, EvaluateOptions, CheckOptions, LookOptions, GenerateOptions])
 def test_every_option_of_a_command_is_explained(cls):
-    text = options.options_help(cls, "regard", every=True)
+    text = options.options_help(cls, "regard", every=True) + "\n"
     for option in options.options_of(cls):
         found = re.search(rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE)
         words = re.sub(r"\{[^}]*\}|--\S+|[A-Z]{3,}", "", found[1].replace("\n", " "))

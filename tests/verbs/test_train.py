@@ -584,7 +584,7 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
 def test_a_start_brings_its_tokenizer_and_another_one_is_refused():
     trained("old", 2)
     for option, value in (("data.tokens", "bytes"), ("data.tokenizer", "mine.json")):
-        with pytest.raises(ValueError, match=f"old.*--{option} {value}"):
+        with pytest.raises(ValueError, match=f"old.*{option} {value}"):
             train.train(
                 "text", data="text.txt", start="old", out="new", steps=2, options=TINY | {option: value}, observers=[]
             )

@@ -49,7 +49,7 @@ class InputsConfig(TableConfig, SplitConfig):
     path: str | None = None
     image: str = "file"  # the column of a table that holds paths of images; without it, a table holds numbers
     label: str = "label"  # the column that holds labels, if there are any
-    columns: str | None = None  # tables of numbers: which columns, as a,b,c; None: all but the label
+    columns: tuple[str, ...] = ()  # tables of numbers: which columns; none: all but the label
     # side that images are resized to; None: their shorter side (the median, if they differ), at most 64
     size: Annotated[int, Field(ge=1, le=2**13)] | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all images are

@@ -226,7 +226,7 @@ def _other_images(config: InputsConfig, info: InputsInfo, cache: Path, note: Not
 
 
 def _other_rows(config: InputsConfig, info: InputsInfo) -> Inputs:
-    columns = None if Path(str(config.path)).suffix.lower() == ".npz" else ",".join(info.columns)
+    columns = () if Path(str(config.path)).suffix.lower() == ".npz" else info.columns
     rows = read_rows(replace(config, columns=columns))
     if len(rows.columns) != len(info.columns):
         raise RegardError(

@@ -52,12 +52,9 @@ def read_rows(config: InputsConfig) -> Rows:
     return Rows(numbers_of(table, chosen), tuple(chosen), labels, splits, own, table.notes)
 
 
-def choose_columns(table: Table, label: str, columns: str | None) -> list[str]:
+def choose_columns(table: Table, label: str, columns: Sequence[str]) -> list[str]:
     """The columns that are numbers of an input."""
-    if columns is None:
-        chosen = [name for name in table.names if name not in (label, SPLIT)]
-    else:
-        chosen = [name.strip() for name in columns.split(",") if name.strip()]
+    chosen = list(columns) or [name for name in table.names if name not in (label, SPLIT)]
     if not chosen:
         raise RegardError(f"{table.path} has no columns of numbers, only: {', '.join(table.names)}")
     return chosen

@@ -41,7 +41,7 @@ class SetsConfig(TableConfig, SupervisedConfig):
     sets: Size | None = None
     id: str = "set"  # table: the column with the id of the set
     target: str = "target"  # table: the column to predict
-    columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
+    columns: tuple[str, ...] = ()  # table: the feature columns; none: all others
     # table: missing cells (empty, NA, N/A, NaN, null, ?) are an error; or drop: their rows are left out; or
     # fill: features get the median of the train split, and rows without a target are left out
     missing: Missing = "refuse"

@@ -121,9 +121,7 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
         if self.fitted is not None:
             found = read_table(data, self.config, want, self.fitted.features, each=each)
             return replace(found, notes=(*found.notes, *self._note_on_filled(found)))
-        columns = self.config.columns
-        names = None if columns is None else [name.strip() for name in columns.split(",")]
-        return read_table(data, self.config, want, names, each=each)
+        return read_table(data, self.config, want, self.config.columns or None, each=each)
 
     def _check_turn(self, examples: Examples) -> None:
         width = examples.inputs(0)["x"].shape[1]

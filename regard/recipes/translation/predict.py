@@ -39,10 +39,8 @@ def load_models(run: Run, options: SearchOptions) -> tuple[list[Seq2Seq], Vocabu
     """The model of a run, with those of an ensemble, and the vocabulary of them all."""
     vocabulary = load_vocabulary(run)
     models = [_load(run)]
-    for path in (options.ensemble or "").split(","):
-        if not path.strip():
-            continue
-        other = Run.open(path.strip())
+    for path in options.ensemble:
+        other = Run.open(path)
         check_same(vocabulary, load_vocabulary(other), (str(run.path), str(other.path)))
         models.append(_load(other))
     return models, vocabulary

@@ -33,7 +33,7 @@ class SearchOptions:
     n_best: Annotated[int, Field(ge=1, le=2**12)] = 1  # translations of each sentence, the best first
     # α of Σ log p / length^α: 0 prefers short translations, more prefers long ones
     length_penalty: Weight = 1.0
-    ensemble: str | None = None  # other runs with the same tokens, RUN,RUN: the mean of all probabilities counts
+    ensemble: tuple[str, ...] = ()  # other runs with the same tokens: the mean of all probabilities counts
 
     def __post_init__(self) -> None:
         if self.n_best > self.beams:

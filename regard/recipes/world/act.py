@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,8 +14,10 @@ from regard.data.array import Array
 from regard.data.batch import generator
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
-from regard.recipes.world.environments import Environments
+from regard.recipes.world.config import WorldDataConfig
+from regard.recipes.world.environments import Environments, open_environments
 from regard.recipes.world.episodes import Episodes
+from regard.recipes.world.images import SeeFn, see_fn
 from regard.recipes.world.spaces import Spaces
 
 
@@ -28,27 +31,15 @@ class Moment(NamedTuple):
     present: Array  # b o
 
 
-SeeFn = Callable[[Array], Array]
 ActFn = Callable[[Moment], Array]  # -> actions b a
 
 
-@dataclass
-class _Open:
-    """An episode that goes on in one environment."""
-
-    number: int
-    given: Array  # the present observation, as the environment gave it
-    present: Array  # and as the model sees it, o
-    steps: list[tuple[Any, ...]] = field(default_factory=list)
-    past: list[Array] = field(default_factory=list)  # observation and action of each step, o + a
-
-
-def random_actions(environments: Environments, seed: int, round: int) -> ActFn:
+def random_actions(spaces: Spaces, seed: int, round: int = 0) -> ActFn:
     random = generator(seed, 21, round)
-    return lambda moment: environments.spaces.draw(random, len(moment.present))
+    return lambda moment: spaces.draw(random, len(moment.present))
 
 
-def policy_actions(model: WorldModel, generator: torch.Generator | None) -> ActFn:
+def policy_actions(model: WorldModel, generator: torch.Generator | None = None) -> ActFn:
     """What the policy does: drawn with a generator; None: its likeliest action."""
 
     @torch.no_grad()
@@ -80,6 +71,29 @@ def random_at_first(act: ActFn, spaces: Spaces, most: int, seed: int, round: int
     return act_so
 
 
+def episode_seed(seed: int, round: int, number: int) -> int:
+    """The seed of an episode: another in each round, the same in every process."""
+    return int(generator(seed, 22, round, number).integers(2**31))
+
+
+@contextmanager
+def open_actor(model: WorldModel, data: WorldDataConfig, count: int, act: ActFn) -> Iterator[Actor]:
+    """Acts in so many environments of a run, which are closed in the end."""
+    with open_environments(data, count) as environments:
+        yield Actor(environments, act, see_fn(model), model.config.frames)
+
+
+@dataclass
+class _Open:
+    """An episode that goes on in one environment."""
+
+    number: int
+    given: Array  # the present observation, as the environment gave it
+    present: Array  # and as the model sees it, o
+    steps: list[tuple[Any, ...]] = field(default_factory=list)
+    past: list[Array] = field(default_factory=list)  # observation and action of each step, o + a
+
+
 class Actor:
     """Acts in environments. see: what the model sees of observations, b ... -> b o
     frames: steps that it is told, the present one included"""
@@ -100,8 +114,7 @@ class Actor:
             left -= len(turn)
             waiting = self._step_all({number: live[number] for number in turn})
             done += [live.pop(number) for number in waiting]
-        done += [each for each in live.values() if each.steps]
-        return self._collect(sorted(done, key=lambda each: each.number))
+        return self._collect(done + [each for each in live.values() if each.steps])
 
     def act_episodes(self, count: int, seed: int, longest: int) -> Episodes:
         """So many whole episodes, each as long as the environment lets it be, at most `longest` steps."""
@@ -113,7 +126,7 @@ class Actor:
                 ended = set(self._step_all(live))
                 ended |= {number for number, each in live.items() if len(each.steps) >= longest}
                 done += [live.pop(number) for number in sorted(ended)]
-        return self._collect(sorted(done, key=lambda each: each.number))
+        return self._collect(done)
 
     def _begin(self, seeds: dict[int, int], first: int) -> dict[int, _Open]:
         """An episode in each of these environments, numbered from `first` on."""
@@ -153,26 +166,23 @@ class Actor:
 
     def _collect(self, episodes: list[_Open]) -> Episodes:
         """All steps, episode after episode; the last step of each is marked."""
+        episodes = sorted(episodes, key=lambda each: each.number)
         rows = [row for each in episodes for row in each.steps]
         if not rows:
             raise RegardError("no step was done in the environment; give more with --data.real-steps")
+        given, actions, rewards, given_after, terminated, present, after = (
+            list(each) for each in zip(*rows, strict=True)
+        )
         last = np.zeros(len(rows), dtype=bool)
         last[np.cumsum([len(each.steps) for each in episodes]) - 1] = True
-        images = next_images = None
-        if self.environments.spaces.image is not None:
-            images, next_images = (np.stack([row[i] for row in rows]) for i in (0, 3))
+        seen_as_images = self.environments.spaces.image is not None
         return Episodes(
-            observations=np.stack([row[5] for row in rows]).astype(np.float32),
-            actions=np.stack([row[1] for row in rows]).astype(np.float32),
-            rewards=np.array([row[2] for row in rows], dtype=np.float32),
-            following=np.stack([row[6] for row in rows]).astype(np.float32),
-            terminated=np.array([row[4] for row in rows], dtype=bool),
+            observations=np.stack(present).astype(np.float32),
+            actions=np.stack(actions).astype(np.float32),
+            rewards=np.array(rewards, dtype=np.float32),
+            following=np.stack(after).astype(np.float32),
+            terminated=np.array(terminated, dtype=bool),
             last=last,
-            images=images,
-            next_images=next_images,
+            images=np.stack(given) if seen_as_images else None,
+            next_images=np.stack(given_after) if seen_as_images else None,
         )
-
-
-def episode_seed(seed: int, round: int, number: int) -> int:
-    """The seed of an episode: another in each round, the same in every process."""
-    return int(generator(seed, 22, round, number).integers(2**31))

@@ -23,7 +23,8 @@ Place = tuple[Array, Array]  # x and y in pixels, each b 1 1; y grows downwards
 class _Plane:
     """Black images that shapes are drawn on, the brighter one in front.   b side side"""
 
-    def __init__(self, count: int, side: int) -> None:
+    def __init__(self, count: int, side: int, edge: float) -> None:
+        self.edge = edge
         places = (np.arange(side) + 0.5) * SIDE / side
         self.x, self.y = places[None, None, :], places[None, :, None]
         self.image = np.zeros((count, side, side))
@@ -44,7 +45,7 @@ class _Plane:
 
     def _add(self, distance: Array, light: float) -> None:
         """distance: of each pixel from the border of a shape, negative inside."""
-        self.image = np.maximum(self.image, light * np.clip(0.5 - distance / EDGE, 0, 1))
+        self.image = np.maximum(self.image, light * np.clip(0.5 - distance / self.edge, 0, 1))
 
     def bytes(self) -> Array:
         found: Array = np.round(self.image * WHITE).astype(np.uint8)[..., None]
@@ -126,13 +127,13 @@ def check_drawn(environment: str) -> None:
         )
 
 
-def draw_states(environment: str, states: Array, side: int = SIDE) -> Array:
+def draw_states(environment: str, states: Array, side: int = SIDE, edge: float = EDGE) -> Array:
     """Images of states, as the environment gives them.   b k -> b side side 1, in bytes"""
     check_drawn(environment)
     if states.ndim != 2 or states.shape[1] < NEEDS[environment]:
         raise RegardError(
             f"a state of {environment} has at least {NEEDS[environment]} numbers, got shape {states.shape}"
         )
-    plane = _Plane(len(states), side)
+    plane = _Plane(len(states), side, edge)
     SCENES[environment](plane, states)
     return plane.bytes()

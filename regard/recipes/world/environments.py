@@ -23,15 +23,13 @@ import numpy as np
 from regard.data.array import Array
 from regard.errors import RegardError
 from regard.files import json_text
+from regard.recipes.world.config import PREFIX, WorldDataConfig
 from regard.recipes.world.draw_states import draw_states
-from regard.recipes.world.images import Sight, to_bytes, to_squares
-from regard.recipes.world.spaces import LARGEST, Spaces, read_spaces
+from regard.recipes.world.images import to_bytes, to_squares
+from regard.recipes.world.spaces import LARGEST, Spaces, spaces_of_environment
 
-PREFIX = "gymnasium:"
 MODULE = "regard.recipes.world.environment_process"
 STARTS = 60.0  # seconds until a process must have made its environments
-# environments that have settings of their own, by their names without a version
-VERSIONS = {"CartPole": "CartPole-v1", "Pendulum": "Pendulum-v1"}
 ENDS = 2.0  # seconds until one that was asked to end is killed
 
 
@@ -42,15 +40,6 @@ class Step(NamedTuple):
     reward: float
     terminated: bool  # a state from which nothing comes
     truncated: bool  # the episode was cut off
-
-
-def environment_of(path: str) -> str | None:
-    """The environment that a path names: CartPole-v1 for gymnasium:CartPole-v1 and gymnasium:CartPole; None: it is
-    a path of recorded episodes."""
-    if not path.startswith(PREFIX):
-        return None
-    name = path.removeprefix(PREFIX)
-    return VERSIONS.get(name, name)
 
 
 def check_installed() -> None:
@@ -118,10 +107,10 @@ class Process:
 class Environments:
     """Several environments of one name, numbered from 0, spread over processes."""
 
-    def __init__(self, name: str, processes: Sequence[Process], sight: Sight) -> None:
-        self.name, self.processes = name, list(processes)
+    def __init__(self, data: WorldDataConfig, processes: Sequence[Process]) -> None:
+        self.name, self.processes = data.environment, list(processes)
         found = [each.receive(max(STARTS, each.seconds)) for each in self.processes]
-        self.spaces: Spaces = read_spaces(found[0], name, sight)
+        self.spaces: Spaces = spaces_of_environment(found[0], data)
         self.given = found[0]["observation"]
         self.whole = math.prod(self.given["shape"])  # numbers of an observation, hidden ones too
 
@@ -153,10 +142,11 @@ class Environments:
             )
         self._check_largest(max(observation, key=abs), "an observation")
         if self.spaces.image is None:
-            return self.spaces.see(np.asarray(observation, dtype=np.float32))
+            vector = np.asarray(observation, dtype=np.float32)
+            return vector if self.spaces.observed is None else vector[list(self.spaces.observed)]
         side = self.spaces.image[0]
-        if self.spaces.drawn is not None:
-            return draw_states(self.spaces.drawn, np.asarray([observation]), side)[0]
+        if self.spaces.drawn:
+            return draw_states(str(self.name), np.asarray([observation]), side)[0]
         image = np.asarray(observation).reshape(1, *self.given["shape"])
         return to_squares(to_bytes(image, self.given["low"][0], self.given["high"][0]), side)[0]
 
@@ -184,18 +174,15 @@ class Environments:
 
 
 @contextmanager
-def open_environments(
-    name: str, count: int, *, processes: int = 1, seconds: float = 60.0, sight: Sight | None = None
-) -> Iterator[Environments]:
-    """So many environments, which are closed in the end, whatever happens. name: CartPole-v1"""
+def open_environments(data: WorldDataConfig, count: int) -> Iterator[Environments]:
+    """So many of these environments, which are closed in the end, whatever happens."""
     check_installed()
-    processes = max(1, min(processes, count))
-    shares = [len(part) for part in np.array_split(np.arange(count), processes)]
+    shares = np.array_split(np.arange(count), min(data.processes, count))
     started: list[Process] = []
     try:
         for share in shares:
-            started.append(Process(name, share, seconds))
-        yield Environments(name, started, sight or Sight())
+            started.append(Process(str(data.environment), len(share), data.timeout))
+        yield Environments(data, started)
     finally:
         for each in started:
             each.connection.close()

@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.config import Seed, Size, config
 from regard.data.array import Array
 from regard.data.batch import generator
 from regard.models.world_model import WorldModel
 from regard.recipes.evaluation import Evaluation
-from regard.recipes.world.act import Actor, policy_actions, random_actions
-from regard.recipes.world.codes import see_fn
-from regard.recipes.world.environments import open_environments
+from regard.recipes.world.act import open_actor, policy_actions, random_actions
+from regard.recipes.world.config import WorldDataConfig
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.imagine import Choose, imagine
-from regard.recipes.world.learn_policy import history_length
-from regard.recipes.world.settings import WorldDataConfig
-from regard.recipes.world.store import EpisodeStore
+from regard.recipes.world.imagination import follow, history_length, imagine
+from regard.recipes.world.replay_buffer import ReplayBuffer
 
 HORIZONS = (1, 5, 10, 25, 50)
 # of them, those that are told with the measures
@@ -29,7 +27,7 @@ MEASURED = {1: "error after 1 step", 10: "error after 10 steps", 50: "error afte
 STARTS = 256  # moments from which predictions are compared with what came
 TOGETHER = 50  # environments that are judged at the same time
 LONGEST = 10_000  # steps of an episode of an environment that sets no end
-RIVALS = ("model", "linear", "persistence")
+RIVALS = {"model": "this model", "linear": "linear map", "persistence": "no change"}  # what is compared, in words
 
 
 @config
@@ -62,79 +60,50 @@ class WorldEvaluation(Evaluation):
     def details(self) -> str:
         lines = []
         if self.returns:
-            mean, error = mean_and_error(self.returns)
+            count = len(self.returns)
+            error = float(np.std(self.returns, ddof=1)) / math.sqrt(count) if count > 1 else 0.0
             learned = "" if self.real_steps is None else f"; learned from {self.real_steps:,} real steps"
-            lines.append(f"mean return {mean:.1f} ± {error:.1f} of {len(self.returns):,} episodes{learned}")
-        names = {"model": "this model", "linear": "linear map", "persistence": "no change"}
+            lines.append(f"mean return {np.mean(self.returns):.1f} ± {error:.1f} of {count:,} episodes{learned}")
         for name, errors in self.errors.items():
             said = "  ".join(f"{k}: {value:.3g}" for k, value in errors.items())
-            lines.append(f"error after k steps, {names[name]:<10}  {said}")
+            lines.append(f"error after k steps, {RIVALS[name]:<10}  {said}")
         return "\n".join(lines)
 
 
-def mean_and_error(returns: tuple[float, ...]) -> tuple[float, float]:
-    """The mean, and its standard error."""
-    mean = float(np.mean(returns))
-    if len(returns) < 2:
-        return mean, 0.0
-    return mean, float(np.std(returns, ddof=1)) / math.sqrt(len(returns))
-
-
-def evaluate_world(
-    model: WorldModel, store: EpisodeStore, data: WorldDataConfig, options: EvaluateOptions, *, learned: bool
+def evaluate_policy(
+    model: WorldModel, buffer: ReplayBuffer, data: WorldDataConfig, options: EvaluateOptions, *, learned: bool
 ) -> WorldEvaluation:
-    """Act in the real environment if there is one, with the policy frozen, and compare predictions with what came;
-    for recorded episodes only the latter, on those that were held out."""
-    if data.environment is None:
-        held = len(store.held_rows) > 0
-        judged = store.all.take(store.held_rows if held else store.train_rows)
-        return _make(model, judged, "validation" if held else "train", options)
-    judged = act_real(model, data, options, learned=learned)
-    returns = tuple(judged.returns.tolist()) if learned else ()
-    return _make(model, judged, "test", options, returns, store.real_steps or None)
+    """Act in the real environment with the policy frozen, by its likeliest actions, and compare predictions with what came;
+    without a policy act by chance, and only compare."""
+    act = policy_actions(model) if learned else random_actions(buffer.spaces, options.seed)
+    with open_actor(model, data, min(TOGETHER, options.episodes), act) as actor:
+        acted = actor.act_episodes(options.episodes, options.seed, LONGEST)
+    returns = tuple(acted.returns.tolist()) if learned else ()
+    return evaluate_predictions(model, acted, "test", options.seed, returns, buffer.real_steps or None)
 
 
-def evaluate_recorded(model: WorldModel, store: EpisodeStore, name: str, options: EvaluateOptions) -> WorldEvaluation:
-    """Compare predictions with recorded episodes."""
-    return _make(model, store.all, name, options)
-
-
-def _make(
+def evaluate_predictions(
     model: WorldModel,
-    judged: Episodes,
+    episodes: Episodes,
     split: str,
-    options: EvaluateOptions,
+    seed: int,
     returns: tuple[float, ...] = (),
     real_steps: int | None = None,
 ) -> WorldEvaluation:
-    errors = {name: horizon_errors(model, judged, rival=name, seed=options.seed) for name in RIVALS}
+    """Compare predictions with what came in some episodes."""
+    errors = {rival: horizon_errors(model, episodes, rival=rival, seed=seed) for rival in RIVALS}
     measures = {MEASURED[k]: value for k, value in errors["model"].items() if k in MEASURED}
     if returns:
-        measures = {"return": mean_and_error(returns)[0]} | measures
+        measures = {"return": float(np.mean(returns))} | measures
     return WorldEvaluation(
         split=split,
-        count=len(judged.starts),
+        count=len(episodes.starts),
         unit="episodes",
         measures=measures,
         returns=returns,
         errors=errors,
         real_steps=real_steps,
     )
-
-
-def act_real(model: WorldModel, data: WorldDataConfig, options: EvaluateOptions, *, learned: bool) -> Episodes:
-    """Whole episodes of the policy, which takes its likeliest action; of chance where no policy was learned."""
-    assert data.environment is not None
-    together = min(TOGETHER, options.episodes)
-    with open_environments(
-        data.environment, together, processes=data.processes, seconds=data.timeout, sight=data.sight
-    ) as environments:
-        if learned:
-            act = policy_actions(model, None)
-        else:
-            act = random_actions(environments, options.seed, 0)
-        actor = Actor(environments, act, see_fn(model), model.config.frames)
-        return actor.act_episodes(options.episodes, options.seed, LONGEST)
 
 
 @torch.no_grad()
@@ -163,14 +132,7 @@ def horizon_errors(model: WorldModel, episodes: Episodes, *, rival: str = "model
     return found
 
 
-def follow(actions: torch.Tensor) -> Choose:
-    """Who does what was done.   b k a"""
-    return lambda seen, t: actions[:, t]
-
-
-def _go_linear(
-    model: WorldModel, episodes: Episodes, at: Array, first: torch.Tensor, actions: torch.Tensor
-) -> torch.Tensor:
+def _go_linear(model: WorldModel, episodes: Episodes, at: Array, first: Tensor, actions: Tensor) -> Tensor:
     """The linear map alone, again and again.   b o, b k a -> b o"""
     caches = model.caches()
     history, real = episodes.history(at, model.config.frames - 1)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.dialect import DEFAULTS, TableConfig
 from regard.data.tables import SUFFIXES as TABLES
 from regard.data.tables import Table, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays
+from regard.recipes.world.config import WorldDataConfig
 from regard.recipes.world.draw_states import draw_states
 from regard.recipes.world.episodes import Episodes, join
-from regard.recipes.world.images import Sight, explain_image, is_image, limits_of, to_bytes, to_squares
-from regard.recipes.world.spaces import LARGEST, MOST, WIDEST, Spaces
+from regard.recipes.world.images import recorded_to_bytes, to_squares
+from regard.recipes.world.spaces import AN_IMAGE, LARGEST, WIDEST, Spaces, is_image, see_shape
 
 SUFFIXES = (".npz", *TABLES)
 # the name of each part, and what others call it
@@ -58,29 +59,31 @@ def find_files(path: str) -> list[str]:
     return [os.path.join(path, name) for name in names]
 
 
-def read_episodes(
-    paths: Sequence[str], spaces: Spaces | None = None, sight: Sight | None = None, config: TableConfig = DEFAULTS
-) -> Recorded:
-    """All episodes of some files. spaces: those of a run, which they must fit; None: they follow from the data"""
+def read_episodes(path: str, spaces: Spaces | None = None, data: WorldDataConfig | None = None) -> Recorded:
+    """All episodes of a file or a folder. spaces: those of a run, which they must fit; None: they follow from the data.
+    data: how tables are read, and what is seen of observations"""
+    data = WorldDataConfig() if data is None else data
+    paths = find_files(os.path.expanduser(path))
     notes: list[str] = []  # how tables were read
-    arrays = [_read_arrays(path, config, notes) for path in paths]
+    arrays = [_read_arrays(path, data, notes) for path in paths]
     if spaces is None:
-        spaces = _guess_spaces(arrays, paths, sight or Sight())
+        spaces = _guess_spaces(arrays, paths, data)
     parts = [_make_episodes(found, spaces, path) for found, path in zip(arrays, paths, strict=True)]
-    short = any("following" not in found for found in arrays)
-    return Recorded(join(parts), spaces, (*notes, *((NO_FOLLOWING,) if short else ())))
+    if any("following" not in found for found in arrays):
+        notes.append(NO_FOLLOWING)
+    return Recorded(join(parts), spaces, tuple(notes))
 
 
 # ── files
 
 
-def _read_arrays(path: str, config: TableConfig, notes: list[str]) -> dict[str, Array]:
+def _read_arrays(path: str, data: WorldDataConfig, notes: list[str]) -> dict[str, Array]:
     """The parts of a file by our names, checked one by one."""
     lowered = path.lower()
     if lowered.endswith(".npz"):
         found = _by_our_names(read_arrays(path))
     elif lowered.endswith(TABLES):
-        found = _by_our_names(_read_columns(path, config, notes))
+        found = _by_our_names(_read_columns(path, data, notes))
     else:
         raise RegardError(f"episodes are files that end in {', '.join(SUFFIXES)}, got {path}")
     for name in ("observations", "actions", "rewards"):
@@ -100,18 +103,13 @@ def _read_arrays(path: str, config: TableConfig, notes: list[str]) -> dict[str, 
 
 def _by_our_names(found: Mapping[str, Array]) -> dict[str, Array]:
     named = {name.lower(): value for name, value in found.items()}
-    chosen: dict[str, Array] = {}
-    for name, others in NAMES.items():
-        for other in others:
-            if other in named:
-                chosen[name] = named[other]
-                break
-    return chosen
+    known = {name: [named[other] for other in others if other in named] for name, others in NAMES.items()}
+    return {name: values[0] for name, values in known.items() if values}
 
 
-def _read_columns(path: str, config: TableConfig, notes: list[str]) -> dict[str, Array]:
+def _read_columns(path: str, data: WorldDataConfig, notes: list[str]) -> dict[str, Array]:
     """The columns of a table; observation_0, observation_1, ... become one array, and so do lists in cells."""
-    table = read_table(path, config)
+    table = read_table(path, data)
     notes += table.notes
     columns: dict[str, list[str]] = {}
     for name in table.names:
@@ -171,24 +169,17 @@ def _check_parts(found: dict[str, Array], path: str) -> None:
         said = NAMES[name][0]
         if value.dtype.kind not in "biuf":
             raise RegardError(f"{path}: {said} must be numbers, got {value.dtype}")
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            row = int(np.flatnonzero(~np.isfinite(value).reshape(len(value), -1).all(1))[0])
-            raise RegardError(f"{path}: {said} of step {row:,} holds NaN or infinity; leave that episode out")
-    for name in ("observations", "following", "actions", "rewards"):
-        if name in found:
-            _check_largest(found[name], NAMES[name][0], path)
-    for name in ("observations", "following", "actions"):
-        if name in found and found[name].ndim == 1 and name != "actions":
-            found[name] = found[name][:, None]
-        images = name != "actions" and name in found and is_image(found[name].shape[1:])
-        if name in found and found[name].ndim > 2 and not images:
+        if name in ("observations", "following"):
+            found[name] = value[:, None] if value.ndim == 1 else value
+        elif name in ("rewards", "terminated", "truncated", "episode"):
+            found[name] = value[:, 0] if value.ndim == 2 and value.shape[1] == 1 else value
+            if found[name].ndim != 1:
+                raise RegardError(f"{path}: {said} must be one number for each step, got shape {value.shape}")
+        if value.ndim > 2 and not (is_image(value.shape[1:]) and name != "actions"):
             raise RegardError(
-                f"{path}: {NAMES[name][0]} must be a vector or an image for each step, got shape "
-                f"{found[name].shape}; {explain_image()}"
+                f"{path}: {said} must be a vector or an image for each step, got shape {value.shape}; {AN_IMAGE}"
             )
-    for name in ("rewards", "terminated", "truncated", "episode"):
-        if name in found:
-            found[name] = _flat(found[name], name, path)
+        _check_numbers(value.reshape(len(value), -1), name, path)
     if "following" in found and found["following"].shape != found["observations"].shape:
         raise RegardError(
             f"{path}: next_observations must have the shape of observations, got {found['following'].shape} and "
@@ -196,57 +187,39 @@ def _check_parts(found: dict[str, Array], path: str) -> None:
         )
 
 
-def _check_largest(value: Array, name: str, path: str) -> None:
-    """Raise for a number that is too large to be computed with in float32."""
-    rows = value.reshape(len(value), -1)
+def _check_numbers(rows: Array, name: str, path: str) -> None:
+    """Raise for what is no number, or too large to be computed with in float32.   steps numbers"""
+    said = NAMES[name][0]
+    wrong = ~np.isfinite(rows)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong.any(1))[0])
+        raise RegardError(f"{path}: {said} of step {row:,} holds NaN or infinity; leave that episode out")
     large = (rows > LARGEST) | (rows < -LARGEST)
-    if not large.any():
-        return
-    row, column = np.argwhere(large)[0]
-    raise RegardError(
-        f"{path}: {name} of step {row:,} holds {float(rows[row, column]):g}; numbers must be from {-LARGEST:g} to "
-        f"{LARGEST:g}, so divide them all by one number, or leave that episode out"
-    )
-
-
-def _flat(value: Array, name: str, path: str) -> Array:
-    if value.ndim == 2 and value.shape[1] == 1:
-        value = value[:, 0]
-    if value.ndim != 1:
-        raise RegardError(f"{path}: {name} must be one number for each step, got shape {value.shape}")
-    return value
-
-
-def _guess_spaces(arrays: Sequence[dict[str, Array]], paths: Sequence[str], sight: Sight) -> Spaces:
-    observed = sight.observed
-    shape = arrays[0]["observations"].shape[1:]
-    if len(shape) > 1:
-        if observed is not None:
-            raise RegardError(f"--data.observed is of vectors, and {paths[0]} holds images; leave it out")
-        image = (sight.side, sight.side, shape[2] if len(shape) == 3 else 1)
-        return replace(_guess_actions(arrays, paths, sight.code), image=image)
-    for path, found in zip(paths, arrays, strict=True):
-        if found["observations"].ndim > 2:
-            raise RegardError(f"{path} holds images, and {paths[0]} vectors; give the one or the other")
-    widths = [found["observations"].shape[1] for found in arrays]
-    for path, width in zip(paths, widths, strict=True):
-        if width != widths[0]:
-            raise RegardError(f"{path}: observations have {width} numbers, and those of {paths[0]} {widths[0]}")
-    if not 1 <= widths[0] <= MOST:
-        raise RegardError(f"{paths[0]}: an observation must have from 1 to {MOST:,} numbers, got {widths[0]:,}")
-    if observed is not None and not all(0 <= number < widths[0] for number in observed):
+    if name in ("observations", "following", "actions", "rewards") and large.any():
+        row, column = np.argwhere(large)[0]
         raise RegardError(
-            f"--data.observed must be numbers from 0 to {widths[0] - 1}, as an observation of {paths[0]} has "
-            f"{widths[0]}, got {', '.join(map(str, observed))}"
+            f"{path}: {said} of step {row:,} holds {float(rows[row, column]):g}; numbers must be from {-LARGEST:g} to "
+            f"{LARGEST:g}, so divide them all by one number, or leave that episode out"
         )
-    count = widths[0] if observed is None else len(observed)
-    return replace(_guess_actions(arrays, paths, count), observed=observed)
 
 
-def _guess_actions(arrays: Sequence[dict[str, Array]], paths: Sequence[str], count: int) -> Spaces:
-    """Spaces with observations of `count` numbers, and the actions that were taken."""
-    kinds = all(found["actions"].dtype.kind in "biu" and found["actions"].ndim == 1 for found in arrays)
-    if kinds:
+# ── what is seen and done in them
+
+
+def _guess_spaces(arrays: Sequence[dict[str, Array]], paths: Sequence[str], data: WorldDataConfig) -> Spaces:
+    shape = arrays[0]["observations"].shape[1:]
+    for path, found in zip(paths, arrays, strict=True):
+        other = found["observations"].shape[1:]
+        if len(shape) == 1 and len(other) > 1:
+            raise RegardError(f"{path} holds images, and {paths[0]} vectors; give the one or the other")
+        if len(shape) == 1 and other != shape:
+            raise RegardError(f"{path}: observations have {other[0]} numbers, and those of {paths[0]} {shape[0]}")
+    return Spaces(**see_shape(shape, paths[0], data), **_guess_actions(arrays, paths))
+
+
+def _guess_actions(arrays: Sequence[dict[str, Array]], paths: Sequence[str]) -> dict[str, Any]:
+    """The fields of `Spaces` for the actions that were taken."""
+    if all(found["actions"].dtype.kind in "biu" and found["actions"].ndim == 1 for found in arrays):
         low = min(int(found["actions"].min()) for found in arrays)
         high = max(int(found["actions"].max()) for found in arrays)
         if low < 0 or high >= WIDEST:
@@ -254,23 +227,16 @@ def _guess_actions(arrays: Sequence[dict[str, Array]], paths: Sequence[str], cou
                 f"{paths[0]}: actions that are whole numbers are kinds from 0 to {WIDEST - 1}, got {low} to {high}; "
                 "give continuous actions as floats"
             )
-        return Spaces(observations=count, actions=max(2, high + 1), discrete=True)
+        return {"actions": max(2, high + 1), "discrete": True}
     all_actions = [found["actions"].reshape(len(found["actions"]), -1).astype(np.float64) for found in arrays]
+    width = all_actions[0].shape[1]
     for path, each in zip(paths, all_actions, strict=True):
-        if each.shape[1] != all_actions[0].shape[1] or not 1 <= each.shape[1] <= WIDEST:
-            raise RegardError(
-                f"{path}: an action has {each.shape[1]} numbers, and in {paths[0]} {all_actions[0].shape[1]}"
-            )
+        if each.shape[1] != width or not 1 <= width <= WIDEST:
+            raise RegardError(f"{path}: an action has {each.shape[1]} numbers, and in {paths[0]} {width}")
     joined = np.concatenate(all_actions)
-    low_end, high_end = joined.min(0), joined.max(0)
-    high_end = np.where(high_end > low_end, high_end, low_end + 1)
-    return Spaces(
-        observations=count,
-        actions=joined.shape[1],
-        discrete=False,
-        low=tuple(low_end.tolist()),
-        high=tuple(high_end.tolist()),
-    )
+    low, high = joined.min(0), joined.max(0)
+    high = np.where(high > low, high, low + 1)
+    return {"actions": width, "discrete": False, "low": tuple(low.tolist()), "high": tuple(high.tolist())}
 
 
 def _make_episodes(found: dict[str, Array], spaces: Spaces, path: str) -> Episodes:
@@ -287,85 +253,68 @@ def _make_episodes(found: dict[str, Array], spaces: Spaces, path: str) -> Episod
         "terminated": terminated,
         "last": last,
     }
-    seen, after = (_see(found.get(name), found, spaces, path) for name in ("observations", "following"))
-    assert seen is not None
-    if after is None:
-        seen, after, parts = _shift(seen, parts, path)
+    # episodes of a run that saw the same part of each observation hold that part alone
+    kept = found.get("observed")
+    cut = kept is not None and spaces.observed is not None and kept[0].tolist() == list(spaces.observed)
+    seen = _see(found["observations"], spaces, path, cut)
+    if "following" in found:
+        after = _see(found["following"], spaces, path, cut)
+    else:
+        # the last row of each episode is only what follows the row before it, and hands it its end
+        rows = np.flatnonzero(~last)
+        if not len(rows):
+            raise RegardError(f"{path}: every episode has one step, and nothing follows it; add next_observations")
+        ends = {"terminated", "last"}
+        parts = {name: each[rows + 1] if name in ends else each[rows] for name, each in parts.items()}
+        seen, after = seen[rows], seen[rows + 1]
     if spaces.image is None:
         return Episodes(observations=seen, following=after, **parts)
     unknown = np.zeros((len(seen), spaces.observations), dtype=np.float32)  # until a model encodes the images
     return Episodes(observations=unknown, following=unknown, images=seen, next_images=after, **parts)
 
 
-def _is_cut(found: dict[str, Array], spaces: Spaces) -> bool:
-    """Are these episodes of a run that saw the same part of each observation, so that only that part is there?"""
-    kept = found.get("observed")
-    return kept is not None and spaces.observed is not None and kept[0].tolist() == list(spaces.observed)
-
-
-def _shift(seen: Array, parts: dict[str, Array], path: str) -> tuple[Array, Array, dict[str, Array]]:
-    """The last row of each episode is only what follows the row before it, and hands it its end."""
-    kept = np.flatnonzero(~parts["last"])
-    if not len(kept):
-        raise RegardError(f"{path}: every episode has one step, and nothing follows it; add next_observations")
-    ends = {"terminated", "last"}
-    rest = {name: each[kept + 1] if name in ends else each[kept] for name, each in parts.items()}
-    return seen[kept], seen[kept + 1], rest
-
-
-def _see(given: Array | None, found: dict[str, Array], spaces: Spaces, path: str) -> Array | None:
-    """What is kept of observations: vectors in float32, images in bytes."""
-    if given is None:
-        return None
+def _see(given: Array, spaces: Spaces, path: str, cut: bool) -> Array:
+    """What is kept of observations: vectors in float32, images of the side that the model sees in bytes. cut: is only
+    there of a vector what is seen?"""
     if spaces.image is not None:
-        return _see_images(given, spaces, path)
+        side, _, colours = spaces.image
+        if given.ndim > 2:
+            images = to_squares(recorded_to_bytes(given, path), side)
+        elif spaces.drawn:
+            images = draw_states(str(spaces.environment), given, side)
+        else:
+            raise RegardError(f"{path}: the model sees images, and here are vectors of {given.shape[1]} numbers")
+        if images.shape[3] != colours:
+            raise RegardError(
+                f"{path}: images must have {colours} channels, as those that were learned from, got {images.shape[3]}"
+            )
+        return images
     if given.ndim > 2:
         raise RegardError(f"{path}: the model sees vectors of {spaces.observations} numbers, and here are images")
-    vectors: Array = given.astype(np.float32)
-    return vectors if _is_cut(found, spaces) else _see_numbers(vectors, spaces, path)
-
-
-def _see_images(given: Array, spaces: Spaces, path: str) -> Array:
-    """Images of the side that the model sees; states of an environment that is drawn are drawn.   n h w c"""
-    assert spaces.image is not None
-    side, _, colours = spaces.image
-    if given.ndim == 2:
-        if spaces.drawn is None:
-            raise RegardError(f"{path}: the model sees images, and here are vectors of {given.shape[1]} numbers")
-        return draw_states(spaces.drawn, given, side)
-    low, high = limits_of(given, path)
-    found = to_squares(to_bytes(given, low, high), side)
-    if found.shape[3] != colours:
-        raise RegardError(
-            f"{path}: images must have {colours} channels, as those that were learned from, got {found.shape[3]}"
-        )
-    return found
-
-
-def _see_numbers(observations: Array, spaces: Spaces, path: str) -> Array:
-    width = observations.shape[1]
+    vectors, width = given.astype(np.float32), given.shape[1]
+    if cut:
+        return vectors
     if spaces.observed is None:
         if width != spaces.observations:
             raise RegardError(
                 f"{path}: an observation must have {spaces.observations} numbers, as in training, got {width}"
             )
-        return observations
+        return vectors
     if width <= max(spaces.observed):
         raise RegardError(
             f"{path}: the model sees the numbers {', '.join(map(str, spaces.observed))} of an observation, and here "
             f"there are {width}"
         )
-    return spaces.see(observations)
+    return vectors[:, list(spaces.observed)]
 
 
 def _check_actions(actions: Array, spaces: Spaces, path: str) -> Array:
     """Actions that a world with these spaces knows."""
+    flat = actions.reshape(len(actions), -1)
     if not spaces.discrete:
-        flat = actions.reshape(len(actions), -1)
         if flat.shape[1] != spaces.actions:
             raise RegardError(f"{path}: an action must have {spaces.actions} numbers, got {flat.shape[1]}")
         return flat
-    flat = actions.reshape(len(actions), -1)
     if flat.shape[1] != 1:
         raise RegardError(f"{path}: an action must be one kind, got {flat.shape[1]} numbers")
     whole = flat[:, 0].astype(np.int64)

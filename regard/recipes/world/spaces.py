@@ -1,47 +1,50 @@
-"""What an observation and an action are: how many numbers, which kinds, in which limits."""
+"""What an observation and an action are: how many numbers or which image, which kinds, in which limits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.config import config, to_dict
 from regard.data.array import Array
 from regard.errors import RegardError
-from regard.recipes.world.draw_states import check_drawn
-from regard.recipes.world.images import Sight, explain_image, is_image
+
+if TYPE_CHECKING:
+    from regard.recipes.world.config import WorldDataConfig
 
 MOST = 4096  # numbers of an observation: more are an image
 WIDEST = 256  # numbers, or kinds, of an action
 LARGEST = 1e15  # of any number: in float32 the sums of squares of much larger ones are infinite
+LEAST_SIDE, MOST_SIDE = 8, 256
+COLOURS = (1, 3, 4)  # channels of an image: grey, colours, colours and how opaque they are
+AN_IMAGE = (
+    f"an image is h w or h w c, with sides of at least {LEAST_SIDE} pixels and {', '.join(map(str, COLOURS))} "
+    "channels, which come last"
+)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Spaces:
-    """The observations and actions of a world."""
+    """The observations and actions of a world: what a run knows of its episodes, `processor` in config.json."""
 
     observations: int  # numbers of an observation, after those that are hidden
     actions: int  # kinds of an action, or numbers of a continuous one
     discrete: bool
+    environment: str | None = None  # CartPole-v1; None: recorded episodes
     first: int = 0  # the smallest kind, as the environment counts
     low: tuple[float, ...] = ()  # limits of a continuous action
     high: tuple[float, ...] = ()
     observed: tuple[int, ...] | None = None  # which numbers of an observation are seen; None: all
     # h w c of an observation that is an image; what the model sees is its code
     image: tuple[int, ...] | None = None
-    drawn: str | None = None  # the environment whose states are drawn as images; None: none are
+    drawn: bool = False  # are the states of the environment drawn as images?
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of what is kept of an observation."""
-        return self.image or (self.observations,)
-
-    def see(self, observations: Array) -> Array:
-        """What the model sees of observations.   ... whole -> ... o"""
-        if self.observed is None:
-            return observations
-        return observations[..., list(self.observed)]
+    def store(self) -> dict[str, Any]:
+        """For config.json."""
+        return to_dict(self)
 
     def encode(self, actions: Array) -> Array:
         """Actions of the environment as the model takes them: one-hot, or numbers from −1 to 1.   n a"""
@@ -66,91 +69,68 @@ class Spaces:
         return random.uniform(-1, 1, (count, self.actions)).astype(np.float32)
 
 
-def read_spaces(found: dict[str, Any], name: str, sight: Sight) -> Spaces:
-    """The spaces of an environment, or an error that says why it cannot be learned."""
-    seen, done = found["observation"], found["action"]
-    image = _read_image(seen, name, sight)
-    whole = int(np.prod(seen["shape"], dtype=np.int64))
-    observed = sight.observed
-    _check_observed(observed, whole, name)
-    count = whole if observed is None else len(observed)
-    if image is not None:
-        count = sight.code
+def is_image(shape: Sequence[int]) -> bool:
+    """Is this the shape of an image: h w or h w c?"""
+    if len(shape) == 3 and shape[2] not in COLOURS:
+        return False
+    return len(shape) in (2, 3) and min(shape[:2]) >= LEAST_SIDE
+
+
+def see_shape(shape: Sequence[int], name: str, data: WorldDataConfig) -> dict[str, Any]:
+    """What is seen of observations of this shape: the fields of `Spaces` that say it. name: of an environment or a file"""
+    if data.images:
+        return {"observations": data.code, "image": (data.side, data.side, 1), "drawn": True}
+    if len(shape) > 1:
+        if not is_image(shape):
+            raise RegardError(
+                f"{name}: an observation must be a vector of numbers or an image, got shape {tuple(shape)}; {AN_IMAGE}; "
+                "or wrap the environment in gymnasium.wrappers.FlattenObservation"
+            )
+        if data.observed:
+            raise RegardError(f"--data.observed is of vectors, and {name} gives images; leave it out")
+        return {"observations": data.code, "image": (data.side, data.side, shape[2] if len(shape) == 3 else 1)}
+    whole, observed = math.prod(shape), data.observed
+    if observed and (max(observed) >= whole or len(set(observed)) < len(observed)):
+        raise RegardError(
+            f"--data.observed must be different numbers from 0 to {whole - 1}, as an observation of {name} has {whole}, "
+            f"got {', '.join(map(str, observed))}"
+        )
+    count = len(observed) if observed else whole
     if not 1 <= count <= MOST:
         raise RegardError(f"{name}: an observation must have from 1 to {MOST:,} numbers, got {count:,}")
-    if done["kind"] == "discrete":
-        _check_width(name, done["count"], "kinds")
-        return Spaces(
-            observations=count,
-            actions=done["count"],
-            discrete=True,
-            first=done["first"],
-            observed=observed,
-            image=image,
-            drawn=sight.drawn,
-        )
-    if done["kind"] != "box":
-        raise RegardError(
-            f"{name}: an action must be a kind (Discrete) or numbers (Box), got the space {done['kind']}; "
-            "record episodes of your own and give them as episodes.npz"
-        )
-    if None in done["low"] or None in done["high"]:
-        raise RegardError(
-            f"{name}: continuous actions need limits, got none; wrap the environment in "
-            "gymnasium.wrappers.RescaleAction"
-        )
-    _check_width(name, len(done["low"]), "numbers")
-    return Spaces(
-        observations=count,
-        actions=len(done["low"]),
-        discrete=False,
-        low=tuple(done["low"]),
-        high=tuple(done["high"]),
-        observed=observed,
-        image=image,
-        drawn=sight.drawn,
-    )
+    return {"observations": count, "observed": observed or None}
 
 
-def _read_image(seen: dict[str, Any], name: str, sight: Sight) -> tuple[int, ...] | None:
-    """h w c of images, as they are kept; None: observations are vectors."""
+def spaces_of_environment(found: dict[str, Any], data: WorldDataConfig) -> Spaces:
+    """The spaces that an environment says, or an error that says why it cannot be learned."""
+    name, seen, done = str(data.environment), found["observation"], found["action"]
     if seen["kind"] != "box":
         raise RegardError(
             f"{name}: an observation must be a vector of numbers or an image, got the space {seen['kind']}; wrap the "
             "environment in gymnasium.wrappers.FlattenObservation, or record vectors as episodes.npz"
         )
-    shape = tuple(seen["shape"])
-    if sight.drawn is not None:
-        check_drawn(sight.drawn)
-        return (sight.side, sight.side, 1)
-    if len(shape) <= 1:
-        return None
-    if not is_image(shape):
-        raise RegardError(
-            f"{name}: an observation must be a vector of numbers or an image, got shape {shape}; {explain_image()}; or "
-            "wrap the environment in gymnasium.wrappers.FlattenObservation"
-        )
-    if None in seen["low"] or None in seen["high"] or not seen["low"][0] < seen["high"][0]:
+    observations = {"environment": name} | see_shape(seen["shape"], name, data)
+    given_images = "image" in observations and not data.images
+    if given_images and (None in seen["low"] or None in seen["high"] or not seen["low"][0] < seen["high"][0]):
         raise RegardError(
             f"{name}: images need limits, got a Box from {seen['low'][0]} to {seen['high'][0]}; say in its "
             "observation_space which number is black and which is white"
         )
-    if sight.observed is not None:
-        raise RegardError(f"--data.observed is of vectors, and {name} gives images; leave it out")
-    return (sight.side, sight.side, shape[2] if len(shape) == 3 else 1)
-
-
-def _check_width(name: str, count: int, what: str) -> None:
-    if not 1 <= count <= WIDEST:
-        raise RegardError(f"{name}: an action must have from 1 to {WIDEST} {what}, got {count:,}")
-
-
-def _check_observed(observed: tuple[int, ...] | None, whole: int, name: str) -> None:
-    if observed is None:
-        return
-    wrong = [number for number in observed if not 0 <= number < whole]
-    if wrong or not observed or len(set(observed)) < len(observed):
+    if done["kind"] not in ("discrete", "box"):
         raise RegardError(
-            f"--data.observed must be different numbers from 0 to {whole - 1}, as an observation of {name} has "
-            f"{whole}, got {', '.join(map(str, observed)) or 'none'}"
+            f"{name}: an action must be a kind (Discrete) or numbers (Box), got the space {done['kind']}; "
+            "record episodes of your own and give them as episodes.npz"
         )
+    discrete = done["kind"] == "discrete"
+    count = done["count"] if discrete else len(done["low"])
+    if not 1 <= count <= WIDEST:
+        what = "kinds" if discrete else "numbers"
+        raise RegardError(f"{name}: an action must have from 1 to {WIDEST} {what}, got {count:,}")
+    if discrete:
+        return Spaces(actions=count, discrete=True, first=done["first"], **observations)
+    if None in done["low"] or None in done["high"]:
+        raise RegardError(
+            f"{name}: continuous actions need limits, got none; wrap the environment in "
+            "gymnasium.wrappers.RescaleAction"
+        )
+    return Spaces(actions=count, discrete=False, low=tuple(done["low"]), high=tuple(done["high"]), **observations)

@@ -73,7 +73,7 @@ def test_a_table_of_paths_lists_images_and_one_of_numbers_holds_rows(tmp_path, r
     assert (found.form, found.columns, found.labels) == ("rows", ("a", "b"), ("a", "b"))
     x = found.take(found.rows(TRAIN))["x"]
     assert abs(float(x.mean())) < 1e-6 and float(x.std(0, correction=0).mean()) == pytest.approx(1)
-    assert read(path=rows, columns="b").columns == ("b",)
+    assert read(path=rows, columns=("b",)).columns == ("b",)
 
 
 def test_zeros_and_ones_are_left_as_they_are_and_have_a_bernoulli(tmp_path, read):

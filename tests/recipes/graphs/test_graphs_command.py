@@ -197,7 +197,7 @@ def test_a_large_graph_is_sampled(tmp_path):
     assert run.config.test["accuracy"] > 0.8
     answers = predict(run.path, [str(tmp_path / "large")])[0].each
     assert len(answers) == 3000 and np.mean([next(iter(a.labels)) == str(i % 3) for i, a in enumerate(answers)]) > 0.8
-    with pytest.raises(ValueError, match="graph.*--model.attention edges"):
+    with pytest.raises(ValueError, match="graph.*model.attention edges"):
         trained(str(tmp_path / "large"), tmp_path / "t", model="graphtransformer", options={"model.attention": "full"})
 
 

@@ -120,7 +120,7 @@ def test_tables_arrays_and_objects_have_them(tmp_path):
     given = read(objects, **none)
     assert given.edge_x.shape == (8, 3) and given.parts.edge_x[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     objects[1].edge_attr = None
-    with pytest.raises(ValueError, match=r"features per edge, got \[0, 3\].*--data.edge_features none"):
+    with pytest.raises(ValueError, match=r"features per edge, got \[0, 3\].*data.edge_features none"):
         read(objects)
     objects[1].edge_attr = torch.zeros(3, 3)
     with pytest.raises(ValueError, match=r"graph 1.*2 edges.*\(3, 3\)"):

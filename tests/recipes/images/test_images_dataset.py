@@ -78,7 +78,7 @@ def test_what_does_not_fit_on_the_disk_is_decoded_each_time_and_damage_is_found_
     monkeypatch.setattr(module, "read", lambda path, *how: tried.append(path) or read(path, *how))
     again = prepared(images, size=16)
     assert again.notes == found.notes and not [path for path in tried if "bad.png" in path]
-    with pytest.raises(ValueError, match="--data.damaged skip"):
+    with pytest.raises(ValueError, match="data.damaged skip"):
         prepared(images, size=16, damaged="stop")
 
 
@@ -118,7 +118,7 @@ def test_one_image_of_each_class_is_learned_from_and_said(tmp_path):
 
 def test_damaged_files_are_named_and_skipped_or_stop_the_run(images):
     assert sum("bad.png" in note for note in prepared(images, size=16).notes) == 2
-    with pytest.raises(ValueError, match=r"bad\.png.*--data\.damaged skip"):
+    with pytest.raises(ValueError, match=r"bad\.png.*data\.damaged skip"):
         prepared(images, size=16, damaged="stop")
 
 

@@ -98,7 +98,7 @@ def test_a_table_of_paths_with_numbers(turned, tmp_path):
     with pytest.raises(ValueError, match="class_weights.*numbers"):
         read(class_weights="auto")
     (tmp_path / "ages.csv").write_text("file,age\n1.png,young\n2.png,4\n")
-    with pytest.raises(ValueError, match="line 2 of .*ages.csv.*'young'.*number.*--data.asks classes"):
+    with pytest.raises(ValueError, match="line 2 of .*ages.csv.*'young'.*number.*data.asks classes"):
         read(asks="numbers")
 
 

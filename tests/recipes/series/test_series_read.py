@@ -147,9 +147,9 @@ def test_the_last_part_in_time_is_held_out_and_folds_are_refused(tmp_path):
     (held,) = splits.held
     assert (held.train, held.validation, len(held.series)) == (72, 96, 120) and splits.counts == (72, 24, 24)
     assert splits.horizon == splits.season == 12
-    with pytest.raises(RegardError, match=r"5 folds.*after.*--train\.seeds 5"):
+    with pytest.raises(RegardError, match=r"5 folds.*after.*train\.seeds 5"):
         split_by_time(read(path), SeriesDataConfig(path=path, folds=5))
-    with pytest.raises(RegardError, match=r"120 steps.*horizon of 90.*--data\.horizon \d+"):
+    with pytest.raises(RegardError, match=r"120 steps.*horizon of 90.*data\.horizon \d+"):
         split_by_time(read(path), SeriesDataConfig(path=path, horizon=90))
 
 

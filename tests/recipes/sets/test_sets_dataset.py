@@ -109,7 +109,7 @@ def test_options_that_do_not_go_with_the_data(tmp_path):
 
 def test_columns_are_chosen_by_name(tmp_path):
     path = table(tmp_path, lambda name, k: name)
-    job = prepared(path, id="price", target="amount", columns="price", asks="numbers")
+    job = prepared(path, id="price", target="amount", columns=("price",), asks="numbers")
     assert job.processor.fitted.features == ("price",) and len(job.source.examples) == 5
     assert from_dict(SetsFitted, to_dict(job.processor.fitted)) == job.processor.fitted
     assert from_dict(SetsConfig, to_dict(job.processor.config)) == job.processor.config

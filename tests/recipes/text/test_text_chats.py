@@ -214,7 +214,7 @@ def test_long_conversations_are_cut_and_counted(tmp_path):
     assert max(len(chat.ids) for chat in found.chats) == 129
     assert "2 of 12 conversations have more than 128 tokens" in found.notes[0]
     assert "1 of them left out" in found.notes[0]
-    with pytest.raises(ValueError, match="no conversation of .* within 4 tokens.*--data.context"):
+    with pytest.raises(ValueError, match="no conversation of .* within 4 tokens.*data.context"):
         prepare_chats(ChatConfig(path=path, context=4, validation=0), PLAIN, seed=0, tokenizer=Bytes())
 
 

@@ -409,7 +409,7 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
         words = f"story.txt has the character 'ï' .U.00EF. at byte {byte + len(mark.encode())}, which the tokenizer"
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
-    with pytest.raises(ValueError, match="--data.tokens bytes"):
+    with pytest.raises(ValueError, match="data.tokens bytes"):
         prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
 
 

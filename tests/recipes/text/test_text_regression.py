@@ -88,7 +88,7 @@ def test_labels_are_asked_as_said(tmp_path):
     path.write_text(path.read_text().replace('"label": 3', '"label": 3.5'))
     assert prepared().numbers is not None and len(prepared(asks="classes").labels) == 5
     path.write_text(path.read_text().replace("3.5", '"many"', 1))
-    with pytest.raises(ValueError, match=r"line 3 .*'many' in column 'label'.*--data.asks classes"):
+    with pytest.raises(ValueError, match=r"line 3 .*'many' in column 'label'.*data.asks classes"):
         prepared(asks="numbers")
     with pytest.raises(ValueError, match="asks.*auto, classes, numbers.*'number'"):
         LabelledConfig(path="a.csv", asks="number")

@@ -93,7 +93,7 @@ def test_every_token_of_a_split_is_asked_once_in_order(memory):
 
 
 def test_too_little_text_says_how_many_rows_fit():
-    with pytest.raises(ValueError, match="41 tokens.*3 streams.*16.*--train.batch 2"):
+    with pytest.raises(ValueError, match="41 tokens.*3 streams.*16.*train.batch 2"):
         streams(split=41).batch(0)
 
 

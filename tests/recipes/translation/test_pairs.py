@@ -214,6 +214,6 @@ def test_packed_tables_of_a_folder_are_read(tmp_path):
 def test_one_pair_is_too_few_for_a_validation_split(tmp_path):
     (tmp_path / "one.tsv").write_text("en\tde\na\tb\n")
     config = PairsConfig(path=str(tmp_path / "one.tsv"))
-    with pytest.raises(RegardError, match="there is 1 row, .*--data.validation 0"):
+    with pytest.raises(RegardError, match="there is 1 row, .*data.validation 0"):
         prepare_pairs(config, seed=0)
     assert prepare_pairs(replace(config, validation=0.0), seed=0).info.train == 1

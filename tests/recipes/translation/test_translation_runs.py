@@ -221,7 +221,7 @@ def test_runs_can_be_compared_pair_by_pair(run, tmp_path, capsys):
 
 def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
     alone, twice = (
-        regard.predict(run.path, "abc", options=options)[0].best[0] for options in ({}, {"ensemble": str(run.path)})
+        regard.predict(run.path, "abc", options=options)[0].best[0] for options in ({}, {"ensemble": [str(run.path)]})
     )
     assert alone.text == twice.text and alone.score == pytest.approx(twice.score, abs=1e-5)
     other = regard.train(
@@ -234,7 +234,7 @@ def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
         report=False,
     )
     with pytest.raises(RegardError, match="different tokens"):
-        regard.predict(run.path, "abc", options={"ensemble": str(other.path)})
+        regard.predict(run.path, "abc", options={"ensemble": [str(other.path)]})
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from regard.errors import RegardError
 from regard.recipes.world import environments as module
 from regard.recipes.world.act import Actor, random_actions
+from regard.recipes.world.config import WorldDataConfig
 from regard.recipes.world.environments import check_trusted, open_environments
-from regard.recipes.world.images import Sight
 
 HERE = str(Path(__file__).parent)
 
@@ -25,8 +25,12 @@ def odd(kind):
     return f"odd_environments:Odd{kind}-v0"
 
 
+def open_odd(kind, count=1, **data):
+    return open_environments(WorldDataConfig(path=f"gymnasium:{odd(kind)}", **data), count)
+
+
 def actor_in(environments):
-    return Actor(environments, random_actions(environments, 0, 0), lambda seen: seen, 1)
+    return Actor(environments, random_actions(environments.spaces, 0), lambda seen: seen, 1)
 
 
 def is_running(pid):
@@ -56,7 +60,7 @@ def test_what_goes_wrong_is_named_in_one_line(kind, words):
     pids = []
 
     def act():
-        with open_environments(odd(kind), 1, seconds=seconds) as environments:
+        with open_odd(kind, timeout=seconds) as environments:
             pids.append(environments.processes[0].process.pid)
             actor_in(environments).act_steps(10, 0, 0)
 
@@ -68,14 +72,14 @@ def test_what_goes_wrong_is_named_in_one_line(kind, words):
 
 @pytest.mark.parametrize("kind, words", [("Picture", "4, 4, 3"), ("Endless", "limits"), ("Unlit", "limits")])
 def test_spaces_that_cannot_be_learned_are_named(kind, words):
-    with pytest.raises(RegardError, match=words), open_environments(odd(kind), 1):
+    with pytest.raises(RegardError, match=words), open_odd(kind):
         pass
 
 
 @pytest.mark.parametrize("kind, colours", [("Film", 3), ("Grey", 1)])
 def test_images_of_an_environment_become_squares_of_bytes(kind, colours):
     """A film of bytes h w c, and a grey one h w of floats from −1 to 1: both get brighter from left to right."""
-    with open_environments(odd(kind), 1, sight=Sight(side=8, code=4)) as environments:
+    with open_odd(kind, side=8, code=4) as environments:
         spaces = environments.spaces
         seen = environments.reset({0: 0})[0]
     assert spaces.image == (8, 8, colours) and spaces.observations == 4
@@ -85,13 +89,12 @@ def test_images_of_an_environment_become_squares_of_bytes(kind, colours):
 
 
 def test_images_have_no_observed_numbers():
-    sight = Sight(observed=(0,))
-    with pytest.raises(RegardError, match=r"data\.observed"), open_environments(odd("Film"), 1, sight=sight):
+    with pytest.raises(RegardError, match=r"data\.observed"), open_odd("Film", observed=(0,)):
         pass
 
 
 def test_steps_and_episodes_are_as_many_as_asked_for():
-    with open_environments(odd("Fine"), 3, processes=2) as environments:
+    with open_odd("Fine", 3, processes=2) as environments:
         actor = actor_in(environments)
         episodes = actor.act_steps(29, seed=0, round=0)
         whole = actor.act_episodes(5, seed=0, longest=6)
@@ -111,7 +114,7 @@ def test_processes_end_when_the_program_is_interrupted():
     pids = []
 
     def interrupt():
-        with open_environments(odd("Fine"), 1) as environments:
+        with open_odd("Fine") as environments:
             pids.append(environments.processes[0].process.pid)
             raise KeyboardInterrupt
 
@@ -131,5 +134,5 @@ def test_a_module_that_only_a_file_names_is_not_imported():
 
 def test_without_gymnasium_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RegardError, match=r"regard\[world\]"), open_environments("CartPole-v1", 1):
+    with pytest.raises(RegardError, match=r"regard\[world\]"), open_environments(WorldDataConfig(), 1):
         pass

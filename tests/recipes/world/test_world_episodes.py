@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from regard.errors import RegardError
+from regard.recipes.world.dyna_loop import PredictNext
 from regard.recipes.world.episodes import Episodes, write_episodes
 from regard.recipes.world.read_episodes import find_files, read_episodes
-from regard.recipes.world.source import EpisodeSource
+from regard.recipes.world.replay_buffer import EpisodeSource, ReplayBuffer
 from regard.recipes.world.spaces import Spaces
-from regard.recipes.world.store import EpisodeStore
-from regard.recipes.world.task import PredictNext
 from tests.recipes.world.worlds import small_world
 
 LENGTHS = (4, 7, 1, 8)
@@ -45,7 +44,7 @@ def saved(folder, name="episodes.npz", **found):
 
 
 def test_all_parts_are_read(tmp_path):
-    found = read_episodes([saved(tmp_path, **parts())])
+    found = read_episodes(saved(tmp_path, **parts()))
     episodes = found.episodes
     assert episodes.lengths.tolist() == list(LENGTHS)
     assert found.spaces == Spaces(observations=2, actions=3, discrete=True)
@@ -56,7 +55,7 @@ def test_all_parts_are_read(tmp_path):
 
 
 def test_continuous_actions_go_from_minus_one_to_one_and_back(tmp_path):
-    found = read_episodes([saved(tmp_path, **parts(continuous=True))])
+    found = read_episodes(saved(tmp_path, **parts(continuous=True)))
     assert found.spaces.low == (-2.0,) and not found.spaces.discrete
     assert found.episodes.actions.min() == -1 and found.episodes.actions.max() == 1
     back = found.spaces.decode(found.episodes.actions)[:, 0]
@@ -64,7 +63,7 @@ def test_continuous_actions_go_from_minus_one_to_one_and_back(tmp_path):
 
 
 def test_without_what_follows_the_last_row_is_what_follows(tmp_path):
-    found = read_episodes([saved(tmp_path, **parts(following=False))])
+    found = read_episodes(saved(tmp_path, **parts(following=False)))
     assert found.episodes.lengths.tolist() == [3, 6, 7]  # the episode of one step is gone
     np.testing.assert_array_equal(found.episodes.following, found.episodes.observations + np.array([1, -1]))
     assert found.episodes.terminated[[2, 8, 15]].tolist() == [True, True, False]
@@ -91,8 +90,8 @@ def test_a_table_says_the_same(tmp_path, suffix):
 
         rows = [json.dumps(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
         path.write_text("\n".join(rows))
-    found = read_episodes([str(path)])
-    same = read_episodes([saved(tmp_path, **parts(following=False))])
+    found = read_episodes(str(path))
+    same = read_episodes(saved(tmp_path, **parts(following=False)))
     np.testing.assert_array_equal(found.episodes.steps, same.episodes.steps)
     np.testing.assert_array_equal(found.episodes.terminated, same.episodes.terminated)
 
@@ -102,7 +101,7 @@ def test_a_folder_is_all_its_files_in_order(tmp_path):
     two = saved(tmp_path, "a.npz", **parts())
     (tmp_path / "notes.txt").write_text("not episodes")
     assert find_files(str(tmp_path)) == [two, one]
-    assert len(read_episodes(find_files(str(tmp_path))).episodes.starts) == 8
+    assert len(read_episodes(str(tmp_path)).episodes.starts) == 8
 
 
 def changed(**values):
@@ -135,7 +134,7 @@ BAD = {
 def test_bad_episodes_get_one_clear_line(tmp_path, name):
     arrays, words = BAD[name]
     with pytest.raises(RegardError, match=words) as error:
-        read_episodes([saved(tmp_path, **arrays)])
+        read_episodes(saved(tmp_path, **arrays))
     assert "episodes.npz" in str(error.value) and "\n" not in str(error.value)
 
 
@@ -150,14 +149,14 @@ def test_bad_episodes_get_one_clear_line(tmp_path, name):
 )
 def test_episodes_of_another_world_are_refused(tmp_path, spaces, words):
     with pytest.raises(RegardError, match=words):
-        read_episodes([saved(tmp_path, **parts())], spaces)
+        read_episodes(saved(tmp_path, **parts()), spaces)
 
 
 def test_what_is_written_is_read_again(tmp_path):
-    first = read_episodes([saved(tmp_path, **parts(continuous=True))])
+    first = read_episodes(saved(tmp_path, **parts(continuous=True)))
     path = tmp_path / "again.npz"
     write_episodes(path, first.episodes, first.spaces)
-    again = read_episodes([str(path)], first.spaces).episodes
+    again = read_episodes(str(path), first.spaces).episodes
     for name in ("observations", "rewards", "following", "terminated", "last"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first.episodes, name))
     np.testing.assert_allclose(again.actions, first.episodes.actions, atol=1e-6)
@@ -165,11 +164,11 @@ def test_what_is_written_is_read_again(tmp_path):
 
 def test_what_a_run_saw_of_an_observation_is_not_cut_twice(tmp_path):
     spaces = Spaces(observations=2, actions=3, discrete=True, observed=(1, 0))
-    first = read_episodes([saved(tmp_path, **parts())], spaces)
+    first = read_episodes(saved(tmp_path, **parts()), spaces)
     np.testing.assert_array_equal(first.episodes.observations[:, 0], parts()["observations"][:, 1])
     path = tmp_path / "again.npz"
     write_episodes(path, first.episodes, spaces)
-    again = read_episodes([str(path)], spaces).episodes
+    again = read_episodes(str(path), spaces).episodes
     np.testing.assert_array_equal(again.observations, first.episodes.observations)
     np.testing.assert_array_equal(again.following, first.episodes.following)
 
@@ -179,7 +178,7 @@ def test_what_a_run_saw_of_an_observation_is_not_cut_twice(tmp_path):
 
 @pytest.fixture
 def episodes(tmp_path) -> Episodes:
-    return read_episodes([saved(tmp_path, **parts())]).episodes
+    return read_episodes(saved(tmp_path, **parts())).episodes
 
 
 def test_a_chunk_ends_with_its_episode(episodes):
@@ -213,7 +212,7 @@ def test_history_begins_with_its_episode(episodes):
 
 
 def test_a_quarter_of_a_batch_is_around_ends_and_none_is_held_out(episodes):
-    store = EpisodeStore(Spaces(observations=2, actions=3, discrete=True), 0.5, episodes)
+    store = ReplayBuffer(Spaces(observations=2, actions=3, discrete=True), 0.5, episodes)
     held = set(store.held_rows.tolist())
     assert held == {*range(4, 11), *range(12, 20)}  # the second and the fourth episode
     source = EpisodeSource(store, rows=8, length=3, seed=0)

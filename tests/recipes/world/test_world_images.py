@@ -12,15 +12,16 @@ from regard.files import read_arrays, read_tensors
 from regard.look.encode_arrays import unpack_array
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.recipes.base import get_recipe
-from regard.recipes.world.codes import decode_codes, encode_episodes, encode_images, learn_codes
+from regard.recipes.job import DataContext
+from regard.recipes.world.config import WorldDataConfig
 from regard.recipes.world.draw_states import SCENES, draw_states
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.images import Sight
+from regard.recipes.world.images import decode_codes, encode_episodes, encode_images, learn_codes
+from regard.recipes.world.problem import World
 from regard.recipes.world.read_episodes import read_episodes
-from regard.recipes.world.settings import WorldDataConfig
+from regard.recipes.world.replay_buffer import episodes_folder
 from regard.recipes.world.spaces import Spaces
-from regard.recipes.world.store import episodes_folder
-from regard.recipes.world.views.episode_images import pack_episode, pack_futures
+from regard.recipes.world.views.episode import pack_episode, pack_futures
 from regard.recipes.world.views.futures import as_taken, imagine_from
 from regard.verbs.main import main
 from tests.recipes.world.test_world_runs import OPTIONS, Killed, Killer, train
@@ -97,7 +98,7 @@ def film(count=12, dtype=np.uint8, shape=(10, 14)):
 @pytest.mark.parametrize("shape", [(10, 14), (10, 14, 3)])
 def test_recorded_images_become_squares(tmp_path, dtype, shape):
     np.savez(tmp_path / "film.npz", **film(dtype=dtype, shape=shape))
-    found = read_episodes([str(tmp_path / "film.npz")], sight=Sight(side=8, code=6))
+    found = read_episodes(str(tmp_path / "film.npz"), data=WorldDataConfig(side=8, code=6))
     colours = shape[2] if len(shape) == 3 else 1
     assert found.spaces.image == (8, 8, colours) and found.spaces.observations == 6
     assert found.episodes.images.shape == (12, 8, 8, colours) and found.episodes.images.dtype == np.uint8
@@ -116,7 +117,7 @@ def test_recorded_images_become_squares(tmp_path, dtype, shape):
 def test_images_that_are_none_are_refused(tmp_path, change, words):
     np.savez(tmp_path / "film.npz", **(film() | change))
     with pytest.raises(RegardError, match=words):
-        read_episodes([str(tmp_path / "film.npz")])
+        read_episodes(str(tmp_path / "film.npz"))
 
 
 def test_vectors_and_images_are_told_apart(tmp_path):
@@ -127,14 +128,14 @@ def test_vectors_and_images_are_told_apart(tmp_path):
     spaces = Spaces(observations=4, actions=2, discrete=True)
     seen = replace(spaces, image=(16, 16, 1))
     with pytest.raises(RegardError, match="here are images"):
-        read_episodes([film_path], spaces)
+        read_episodes(film_path, spaces)
     with pytest.raises(RegardError, match="vectors of 4 numbers"):
-        read_episodes([path], seen)
+        read_episodes(path, seen)
     np.savez(tmp_path / "colours.npz", **film(shape=(10, 14, 3)))
     with pytest.raises(RegardError, match="1 channels.*got 3"):
-        read_episodes([str(tmp_path / "colours.npz")], seen)
+        read_episodes(str(tmp_path / "colours.npz"), seen)
     # states of an environment that is drawn are drawn
-    drawn = read_episodes([path], replace(seen, drawn="CartPole-v1")).episodes
+    drawn = read_episodes(path, replace(seen, environment="CartPole-v1", drawn=True)).episodes
     np.testing.assert_array_equal(drawn.images, draw_states("CartPole-v1", np.zeros((12, 4)), 16))
 
 
@@ -198,19 +199,15 @@ def encode_images_after(model, episode, known):
 # ── runs
 
 
-def test_a_run_keeps_its_images_and_acts_on_their_codes(run):
+def test_a_run_keeps_its_images_and_acts_on_their_codes(run, tmp_path):
     acted = [read_arrays(episodes_folder(run) / f"round-{number:03}.npz") for number in range(2)]
     assert all(each["observations"].shape == (60, 16, 16, 1) for each in acted)
     assert all(each["observations"].dtype == np.uint8 for each in acted)
     model = regard.load(run.path)
     assert model.config.observations == 4 and model.config.image == (1, 16, 16) and model.config.frames == 4
-    assert "16 × 16" in get_recipe("world").describe(_Job(run))
+    job = World().prepare_again(run, DataContext(cache=tmp_path))
+    assert "16 × 16" in World().describe(job)
     assert regard.check(str(run.path), laws=["causality", "padding", "cache", "reordering"], trials=2).ok
-
-
-class _Job:
-    def __init__(self, run):
-        self.info = get_recipe("world").reader(run, regard.load(run.path)).info
 
 
 def test_a_killed_run_goes_on_to_the_same_weights(run, tmp_path):

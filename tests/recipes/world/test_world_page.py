@@ -11,7 +11,8 @@ import torch
 from regard.look import page as pages
 from regard.look.reader import Reader
 from regard.look.session import Session
-from regard.recipes.world.run_reader import EpisodeReader
+from regard.recipes.world.problem import VIEWS
+from regard.recipes.world.reader import EpisodeReader
 from regard.recipes.world.views import episode as episode_view
 from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, three, watched
@@ -31,7 +32,7 @@ LEVELS_ON_DOTS = """[...document.querySelectorAll(".world-level")].filter((words
 class MadeReader(Reader):
     """Made episodes of a cart, which can be changed as those of a run can."""
 
-    views, controls = EpisodeReader.views, EpisodeReader.controls
+    views, controls = VIEWS, EpisodeReader.controls
 
     def __init__(self, episodes, **how):
         self.episodes, self.how = episodes, how

@@ -9,12 +9,11 @@ import torch
 from regard.models.recurrent import GRUWorld, GRUWorldConfig
 from regard.models.sample_inputs import build_seeded
 from regard.models.world import TransformerWorld, TransformerWorldConfig
+from regard.recipes.world.config import WorldTrainConfig
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.imagine import imagine
-from regard.recipes.world.learn_policy import dream_batch, lambda_returns, learn_policy
-from regard.recipes.world.settings import WorldTrainConfig
+from regard.recipes.world.imagination import imagine, imagine_batch, lambda_returns, learn_policy
+from regard.recipes.world.replay_buffer import ReplayBuffer
 from regard.recipes.world.spaces import Spaces
-from regard.recipes.world.store import EpisodeStore
 from regard.training.rules import AdamW
 
 
@@ -110,12 +109,12 @@ def steer(discrete):
     model.fit_linear(*(torch.from_numpy(each) for each in (episodes.steps, episodes.following, episodes.rewards)))
     model.head.weight.data.zero_()
     model.head.bias.data.zero_()
-    return model, EpisodeStore(spaces, 0.0, episodes)
+    return model, ReplayBuffer(spaces, 0.0, episodes)
 
 
 @pytest.mark.parametrize("discrete", [True, False])
 def test_a_policy_learns_in_imagination(discrete, monkeypatch):
-    model, store = steer(discrete)
+    model, buffer = steer(discrete)
     truth = model.linear
 
     def with_true_reward(z):
@@ -134,8 +133,8 @@ def test_a_policy_learns_in_imagination(discrete, monkeypatch):
             p.grad = None
 
     torch.manual_seed(0)
-    before = float(dream_batch(model, store, config).rewards[:, -1].mean())
+    before = float(imagine_batch(model, buffer, config).rewards[:, -1].mean())
     for _ in range(15):
-        learn_policy(model, dream_batch(model, store, config), config, move)
-    after = float(dream_batch(model, store, config).rewards[:, -1].mean())
+        learn_policy(model, imagine_batch(model, buffer, config), config, move)
+    after = float(imagine_batch(model, buffer, config).rewards[:, -1].mean())
     assert after > 0.5 * before and before < -1.0  # from about −1.6 to less than half of it

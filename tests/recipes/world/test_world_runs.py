@@ -10,16 +10,16 @@ import regard
 from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
 from regard.recipes.base import get_recipe
-from regard.recipes.world.draw_dream import write_gif
-from regard.recipes.world.dream import Dream
+from regard.recipes.world.config import WorldTrainConfig
+from regard.recipes.world.dream import Dream, write_gif
+from regard.recipes.world.dyna_loop import Unit, unit_of
 from regard.recipes.world.evaluation import horizon_errors
 from regard.recipes.world.read_episodes import read_episodes
-from regard.recipes.world.rounds import Unit, unit_of
-from regard.recipes.world.settings import WorldTrainConfig
-from regard.recipes.world.store import episodes_folder
+from regard.recipes.world.replay_buffer import episodes_folder
 from regard.runs.run import Run
 from regard.training.progress import Observer
 from regard.verbs.main import main
+from tests.recipes.world.worlds import spaces_of
 
 OPTIONS = {
     "data.real_steps": 120,
@@ -88,7 +88,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(run, tmp_path, monkey
     acted = [path.name for path in episodes_folder(Run(out, run.config)).iterdir()]
     assert sorted(acted) == ["round-000.npz", "round-001.npz"][: 1 if at == 1 else 2]
     if at == 5:
-        monkeypatch.setattr("regard.recipes.world.rounds.Rounds.act", None)
+        monkeypatch.setattr("regard.recipes.world.dyna_loop.DynaLoop.act", None)
     again = train(out, options={}, resume=True)
     torch.testing.assert_close(read_tensors(again.model_file), read_tensors(run.model_file), rtol=0, atol=0)
     for number in range(2):
@@ -154,7 +154,7 @@ def test_other_episodes_are_evaluated_and_predicted(run, episodes, capsys, tmp_p
 def test_predictions_are_those_of_the_model(run, episodes):
     (found,) = regard.predict(run.path, episodes)
     model = regard.load(run.path)
-    first = read_episodes([episodes]).episodes.episode(0)
+    first = read_episodes(episodes).episodes.episode(0)
     with torch.no_grad():
         wanted = model(torch.from_numpy(first.steps)[None])[0]
     values = [list(part.values.values()) for part in found.each[: len(first)]]
@@ -181,22 +181,28 @@ def test_a_dream_is_written_beside_the_real_episode(run, tmp_path, capsys, out):
 
 
 @pytest.mark.parametrize("environment", ["CartPole-v1", None])
-def test_the_first_frame_of_a_dream_shows_where_it_starts(tmp_path, environment):
+def test_each_frame_of_a_dream_shows_where_it_is(tmp_path, environment):
+    """A cart and its pole, which lean to the right in the dream; curves, which grow."""
     from PIL import Image
 
     real = np.linspace(0, 0.3, 12).reshape(3, 4)
     ones = np.ones(2)
     dream = Dream(real, real * 1.5, np.eye(2), ones, ones, ones)
-    write_gif(dream, environment, ["a", "b", "c", "d"], str(tmp_path / "dream.gif"))
+    write_gif(dream, spaces_of(observations=4, environment=environment), str(tmp_path / "dream.gif"))
+    frames = []
     with Image.open(tmp_path / "dream.gif") as image:
-        assert image.size == (600, 200) and image.n_frames == 3
-        first = np.asarray(image.convert("RGB"), dtype=int)[20:]  # below the words
-    dreamed = np.abs(first - [0xD5, 0x5E, 0x00]).sum(-1) < 30
-    assert dreamed.any() and dreamed.nonzero()[1].min() >= 120
-    if environment is not None:  # a rod of 90 pixels, whose edges are neither paper nor ink
-        rows = dreamed.any(1).nonzero()[0]
-        assert 80 < len(rows) < 100
-        assert len(np.unique(first[rows[0] : rows[-1], 300:].reshape(-1, 3), axis=0)) > 4
+        assert image.n_frames == 3
+        for number in range(3):
+            image.seek(number)
+            frames.append(np.asarray(image.convert("RGB"), dtype=int)[20:])  # below the words
+    dreamed = [frame[..., 0] - frame[..., 2] > 80 for frame in frames]  # orange; what is real is blue
+    assert all(each.any() for each in dreamed)
+    across = [each.nonzero()[1].mean() for each in dreamed]
+    if environment is not None:
+        assert across[0] < across[2] and min(across) > frames[0].shape[1] / 2
+        assert 60 < len(dreamed[0].any(1).nonzero()[0]) < 176  # as high as the pole
+    else:
+        assert dreamed[0].sum() < dreamed[1].sum() < dreamed[2].sum()
 
 
 def test_laws_hold_and_an_episode_can_be_looked_at(run, episodes, tmp_path):
@@ -244,7 +250,7 @@ def test_continuous_actions_and_hidden_numbers(tmp_path):
 
 def test_errors_by_horizon_are_those_of_each_rival(run, episodes):
     model = regard.load(run.path)
-    found = read_episodes([episodes]).episodes
+    found = read_episodes(episodes).episodes
     same = horizon_errors(model, found, rival="persistence")
     assert same[1] < same[5] and 50 not in same  # no random episode is so long
     linear = horizon_errors(model, found, rival="linear")

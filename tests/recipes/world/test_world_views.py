@@ -14,11 +14,10 @@ from regard.look import scene as scenes
 from regard.look.encode_arrays import unpack_array
 from regard.models.recurrent import GRUWorld
 from regard.recipes.world.evaluation import horizon_errors
-from regard.recipes.world.imagine import imagine
-from regard.recipes.world.learn_policy import history_length
-from regard.recipes.world.store import episodes_folder
+from regard.recipes.world.imagination import history_length, imagine
+from regard.recipes.world.reader import read_changes, write_changes
+from regard.recipes.world.replay_buffer import episodes_folder
 from regard.recipes.world.views import episode as episode_view
-from regard.recipes.world.views.changed_actions import read_changes, write_changes
 from regard.recipes.world.views.episode import EpisodeView
 from regard.recipes.world.views.futures import Futures, as_policy, as_taken, imagine_from
 from regard.recipes.world.views.horizons import HorizonsView
@@ -236,16 +235,16 @@ def test_a_model_without_attention_has_moments_too():
 
 
 def test_what_is_seen_of_a_known_world_is_drawn_and_named():
-    assert drawing_of("CartPole-v1", spaces_of(observations=4)) == {"name": "cart-pole", "at": [0, 2]}
-    part = spaces_of(observed=(2, 0), observations=2)
-    assert drawing_of("CartPole-v1", part) == {"name": "cart-pole", "at": [1, 0]}
-    assert number_names("CartPole-v1", part) == ["angle", "position"]
-    assert drawing_of("CartPole-v1", spaces_of(observed=(0, 1), observations=2)) is None
-    assert drawing_of("Acrobot-v1", spaces_of(observations=6)) is None and drawing_of(None, part) is None
-    assert number_names(None, part) == ["number 3", "number 1"]
-    assert action_names("CartPole-v1", part) == ["push left", "push right"]
-    assert action_names(None, part) == ["action 0", "action 1"]
-    assert action_names(None, spaces_of(False)) == ["action 1", "action 2"]
+    whole = spaces_of(observations=4, environment="CartPole-v1")
+    assert drawing_of(whole) == {"name": "cart-pole", "at": [0, 2]}
+    part = replace(whole, observed=(2, 0), observations=2)
+    assert drawing_of(part) == {"name": "cart-pole", "at": [1, 0]}
+    assert number_names(part) == ["angle", "position"] and action_names(part) == ["push left", "push right"]
+    assert drawing_of(replace(part, observed=(0, 1))) is None
+    unknown = replace(part, environment=None)
+    assert drawing_of(replace(whole, environment="Acrobot-v1")) is None and drawing_of(unknown) is None
+    assert number_names(unknown) == ["number 3", "number 1"] and action_names(unknown) == ["action 0", "action 1"]
+    assert action_names(spaces_of(False)) == ["action 1", "action 2"]
 
 
 # ---- runs

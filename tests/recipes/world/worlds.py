@@ -4,13 +4,13 @@ import numpy as np
 
 from regard.models.world import TransformerWorld, TransformerWorldConfig
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.model_input import EpisodeInput
+from regard.recipes.world.reader import EpisodeInput
 from regard.recipes.world.spaces import Spaces
 
 
-def spaces_of(discrete=True, observed=(), observations=3):
+def spaces_of(discrete=True, observations=3, **how):
     limits = {} if discrete else {"low": (-2.0, 0.0), "high": (2.0, 1.0)}
-    return Spaces(observations=observations, actions=2, discrete=discrete, observed=tuple(observed), **limits)
+    return Spaces(observations=observations, actions=2, discrete=discrete, **limits, **how)
 
 
 def small_world(discrete=True, cls=TransformerWorld, **changes):
@@ -44,8 +44,8 @@ def made_episodes(lengths=(12, 9), discrete=True, observations=3, seed=0):
     return Episodes(**{name: each if each.dtype == bool else each.astype(np.float32) for name, each in joined.items()})
 
 
-def input_of(episodes, discrete=True, **how):
+def input_of(episodes, discrete=True, environment=None, **how):
     names = tuple(f"episode {number + 1}" for number in range(len(episodes.starts)))
-    spaces = spaces_of(discrete, observations=episodes.observations.shape[1])
+    spaces = spaces_of(discrete, observations=episodes.observations.shape[1], environment=environment)
     given = {"spaces": spaces, "learned": True, "episode": episodes, "episodes": episodes, "names": names}
     return EpisodeInput(inputs={}, chosen=0, **{**given, **how}).choose(0)

@@ -31,14 +31,9 @@ SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation"
 class GraphTables(TableConfig):
     """How the tables of a graph are read."""
 
-    columns: str | None = None  # tables: the feature columns of nodes and edges, as a,b,c; None: all columns of numbers
+    columns: tuple[str, ...] = ()  # tables: the feature columns of nodes and edges; none: all columns of numbers
     # missing features in a table of nodes (empty, NA, N/A, NaN, null, ?): an error, or the median of the column
     missing: Missing = "refuse"
-
-    def chosen(self) -> list[str] | None:
-        if self.columns is None:
-            return None
-        return [name.strip() for name in self.columns.split(",") if name.strip()]
 
 
 def read_edge_list(path: str, nodes: str | None, label: str, config: GraphTables) -> Parts:
@@ -109,9 +104,8 @@ def choose_features(
     """The columns that are features: those that are asked for, or all columns of numbers; the others are named in a note."""
     gone = set(taken)
     free = [name for name in table.names if name not in gone]
-    asked = config.chosen()
-    if asked is not None:
-        return [name for name in asked if name in free], ()
+    if config.columns:
+        return [name for name in config.columns if name in free], ()
     left = {name: problem for name in free if (problem := table.problem(name)) and not table.kinds[name].spoiled}
     chosen = [name for name in free if name not in left]
     if not left:
@@ -126,7 +120,7 @@ def choose_features(
 def check_columns(config: GraphTables, tables: Sequence[tuple[Table, set[str]]]) -> None:
     """Raise if --data.columns names a column that no table has."""
     known = [name for table, taken in tables for name in table.names if name not in taken]
-    for name in config.chosen() or ():
+    for name in config.columns:
         place_of(
             name, known, " and ".join(table.path for table, _ in tables), "--data.columns names columns of features"
         )
@@ -206,7 +200,7 @@ def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: 
         split = {each: np.flatnonzero([SPLIT_WORDS[word] == each for word in words]) for each in SPLITS}
     taken = {name for name in (at_id, at_label, at_split) if name is not None}
     features, notes = choose_features(table, taken, config, "nodes")
-    if at_label is None and not elsewhere and config.columns is None:
+    if at_label is None and not elsewhere and not config.columns:
         _check_features(table, [name for name in table.names if name not in taken], label)
     x = None
     if features:

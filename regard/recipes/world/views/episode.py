@@ -16,18 +16,18 @@ from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
 from regard.models.world_model import WorldModel
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.model_input import EpisodeInput
-from regard.recipes.world.views.changed_actions import FINEST, write_changes
-from regard.recipes.world.views.episode_images import image_drawing, pack_episode, pack_futures
+from regard.recipes.world.images import decode_codes, to_squares
+from regard.recipes.world.reader import FINEST, EpisodeInput, write_changes
+from regard.recipes.world.views.draw_episode import draw_still
 from regard.recipes.world.views.futures import Futures, Start, as_policy, as_taken, imagine_from
 from regard.recipes.world.views.known_worlds import action_names, drawing_of, number_names
-from regard.recipes.world.views.still import draw_episode
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
 
 HORIZON = 50  # steps of a future
 NUMBERS = 8  # of an observation that are shown
+SIDE = 32  # pixels of the side of an image; larger ones are made smaller
 BYTES = 400_000  # that the futures of one kind may take, before they are packed
 IMAGE_BYTES = 1_500_000  # the same of imagined images, which pack to a fraction of it
 MEMORY = 2**26  # bytes that they may take while they are imagined
@@ -48,27 +48,31 @@ class EpisodeView(View):
         return _episode(scene.model, scene.given, scene)
 
     def still(self, scene: Scene, title: str) -> Any:
-        assert isinstance(scene.given, EpisodeInput) and isinstance(scene.model, WorldModel)
-        given = scene.given
+        """Imagined from a fifth of the way to the end."""
+        given, model = scene.given, scene.model
+        assert isinstance(given, EpisodeInput) and isinstance(model, WorldModel)
         others = {name: scene.view(name) for name in ("horizons", "moments")}
-        start, futures = futures_of_still(scene.model, given)
-        shown = _most_lively(scene.model, given)
-        return draw_episode(scene.model, given, shown, start, futures, others, title)
+        n = len(given.episode)
+        start = min(n // 5, n - 1)
+        begin = as_taken(model, given.episode, n - start, given.changes)
+        futures = imagine_from(model, given.episode, np.array([start]), n - start, begin)
+        return draw_still(model, given, _most_lively(model, given), start, futures, others, title)
 
 
 def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, Any]:
     """The data of the view."""
     episode, spaces = given.episode, given.spaces
-    names = number_names(given.environment, spaces)
-    drawing = drawing_of(given.environment, spaces)
+    names, drawing = number_names(spaces), drawing_of(spaces)
     shown = _most_lively(model, given)
-    sight = image_drawing(spaces)
-    if sight is not None:
-        drawing = sight
+    pixels = 0
+    if spaces.image is not None:
+        side = min(SIDE, spaces.image[0])
+        drawing = {"name": "image", "at": [], "side": side, "colours": spaces.image[2]}
+        pixels = side**2 * spaces.image[2]
     elif drawing is not None:
         drawing = {"name": drawing["name"], "at": [shown.index(each) for each in drawing["at"]]}
     n = len(episode)
-    starts = _starts(n, len(shown), len(names), model.config.ensemble, sight)
+    starts = _starts(n, len(shown), len(names), model.config.ensemble, pixels)
     kinds: dict[str, Start] = {"taken": as_taken(model, episode, HORIZON)}
     if given.learned:
         kinds["policy"] = as_policy(model)
@@ -91,7 +95,7 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
         "end": _end(given),
         "actions": {
             "discrete": spaces.discrete,
-            "names": action_names(given.environment, spaces),
+            "names": action_names(spaces),
             "low": list(spaces.low),
             "high": list(spaces.high),
             "finest": FINEST,
@@ -112,9 +116,9 @@ def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, 
     }
 
 
-def _starts(n: int, shown: int, observations: int, heads: int, sight: dict[str, Any] | None = None) -> Array:
-    """The steps from which it is imagined: every one, or every second, third, ..."""
-    images = 0 if sight is None else n * (HORIZON + 1) * sight["side"] ** 2 * sight["colours"]
+def _starts(n: int, shown: int, observations: int, heads: int, pixels: int = 0) -> Array:
+    """The steps from which it is imagined: every one, or every second, third, ... pixels: bytes of an image"""
+    images = n * (HORIZON + 1) * pixels
     packed = n * (HORIZON + 1) * 3 * 2 * shown  # mean, lowest and highest in half precision
     whole = n * (HORIZON + 1) * 4 * (3 + heads) * observations
     return np.arange(0, n, max(1, -(-packed // BYTES), -(-whole // MEMORY), -(-images // IMAGE_BYTES)))
@@ -127,6 +131,24 @@ def _change(model: WorldModel, given: EpisodeInput, starts: Array, taken: Future
     touched = np.flatnonzero(((ahead >= 0) & (ahead < HORIZON)).any(1))
     begin = as_taken(model, given.episode, HORIZON, given.changes)
     return taken.replace(touched, imagine_from(model, given.episode, starts[touched], HORIZON, begin))
+
+
+def pack_episode(episode: Episodes) -> str | None:
+    """What was seen at each step, and after the last one.   n+1 h w c, in bytes"""
+    if episode.images is None or episode.next_images is None:
+        return None
+    return _pack_images(np.concatenate((episode.images, episode.next_images[-1:])))
+
+
+def pack_futures(model: WorldModel, found: Futures) -> str | None:
+    """What is imagined with the mean of all heads, given back by the autoencoder.   s t+1 h w c, in bytes"""
+    if model.autoencoder is None:
+        return None
+    return _pack_images(decode_codes(model, model.restore(found.mean.flatten(0, 1)).cpu().numpy()))
+
+
+def _pack_images(images: Array) -> str:
+    return pack_array(to_squares(images, min(SIDE, images.shape[1])))
 
 
 def _covered(model: WorldModel, episode: Episodes, starts: Array, taken: Futures) -> float:
@@ -142,7 +164,7 @@ def _covered(model: WorldModel, episode: Episodes, starts: Array, taken: Futures
 def _most_lively(model: WorldModel, given: EpisodeInput) -> list[int]:
     """The numbers of an observation that are shown: those that vary most, and those that are drawn."""
     spread = (given.episode.observations / model.scale.cpu().numpy()).std(0)
-    drawing = drawing_of(given.environment, given.spaces)
+    drawing = drawing_of(given.spaces)
     needed = [] if drawing is None else drawing["at"]
     spread[needed] = np.inf
     found: list[int] = sorted(np.argsort(-spread, kind="stable")[:NUMBERS].tolist())
@@ -177,11 +199,3 @@ def _pack(kind: str, found: Futures, given: EpisodeInput, shown: list[int]) -> d
         "values": floats(found.values) if given.learned else None,
         "actions": _shown_actions(found.actions, given) if kind == "policy" else None,
     }
-
-
-def futures_of_still(model: WorldModel, given: EpisodeInput) -> tuple[int, Futures]:
-    """The step that a still begins at, a fifth of the way, and what is imagined from there to the end."""
-    n = len(given.episode)
-    start = min(n // 5, n - 1)
-    begin = as_taken(model, given.episode, n - start, given.changes)
-    return start, imagine_from(model, given.episode, np.array([start]), n - start, begin)

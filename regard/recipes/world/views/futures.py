@@ -13,8 +13,7 @@ from torch import Tensor
 from regard.data.array import Array
 from regard.models.world_model import WorldModel
 from regard.recipes.world.episodes import Episodes
-from regard.recipes.world.imagine import Choose, Imagined, imagine
-from regard.recipes.world.learn_policy import history_length
+from regard.recipes.world.imagination import Choose, Imagined, follow, history_length, imagine
 
 TOGETHER = 1024  # futures that are imagined at once
 
@@ -85,8 +84,7 @@ def as_taken(model: WorldModel, episode: Episodes, horizon: int, changes: Mappin
 
     def begin(at: Array) -> Choose:
         rows = np.minimum(at[:, None] + np.arange(horizon), len(episode) - 1)
-        given = torch.from_numpy(actions[rows]).to(model.mean)  # s t a
-        return lambda _, t: given[:, t]
+        return follow(torch.from_numpy(actions[rows]).to(model.mean))
 
     return begin
 

@@ -10,14 +10,11 @@ from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
 from regard.models.world_model import WorldModel
-from regard.recipes.world.episodes import Episodes
 from regard.recipes.world.evaluation import RIVALS, STARTS, horizon_errors
-from regard.recipes.world.model_input import EpisodeInput
+from regard.recipes.world.reader import EpisodeInput
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
-
-NAMES = {"model": "this model", "linear": "linear map", "persistence": "no change"}
 
 
 class HorizonsView(View):
@@ -33,10 +30,10 @@ class HorizonsView(View):
         given, model = scene.given, scene.model
         assert isinstance(given, EpisodeInput) and isinstance(model, WorldModel)
         rivals = []
-        for rival in RIVALS:
-            errors = given.once(scene, f"errors of {rival}", partial(_errors, model, given.episodes, rival))
-            points = [[k, round_digits(error)] for k, error in errors.items()]
-            rivals.append({"name": NAMES[rival], "points": points})
+        for rival, name in RIVALS.items():
+            measure = partial(horizon_errors, model, given.episodes, rival=rival)
+            errors = given.once(scene, f"errors of {rival}", measure)
+            rivals.append({"name": name, "points": [[k, round_digits(error)] for k, error in errors.items()]})
         if not rivals[0]["points"]:
             return None
         return {
@@ -46,7 +43,3 @@ class HorizonsView(View):
             "moments": STARTS,
             "origin": given.origin,
         }
-
-
-def _errors(model: WorldModel, episodes: Episodes, rival: str) -> dict[int, float]:
-    return horizon_errors(model, episodes, rival=rival)

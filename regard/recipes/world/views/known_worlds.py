@@ -25,21 +25,21 @@ PENDULUM = KnownWorld(("cosine of the angle", "sine of the angle", "angular velo
 KNOWN = {"CartPole-v0": CART_POLE, "CartPole-v1": CART_POLE, "Pendulum-v1": PENDULUM}
 
 
-def number_names(environment: str | None, spaces: Spaces) -> list[str]:
+def number_names(spaces: Spaces) -> list[str]:
     """What each number of an observation is called; people count from 1."""
     if spaces.image is not None:
         half = spaces.observations // 2
         return [f"{way} {each + 1}" for way in ("across", "down") for each in range(half)]
     seen = spaces.observed or tuple(range(spaces.observations))
-    known = KNOWN.get(environment or "")
+    known = KNOWN.get(spaces.environment or "")
     if known is None or max(seen) >= len(known.numbers):
         return [f"number {each + 1}" for each in seen]
     return [known.numbers[each] for each in seen]
 
 
-def action_names(environment: str | None, spaces: Spaces) -> list[str]:
+def action_names(spaces: Spaces) -> list[str]:
     """What each kind of an action, or each number of it, is called."""
-    known = KNOWN.get(environment or "")
+    known = KNOWN.get(spaces.environment or "")
     if known is not None and len(known.actions) == spaces.actions:
         return list(known.actions)
     if spaces.discrete:
@@ -49,10 +49,10 @@ def action_names(environment: str | None, spaces: Spaces) -> list[str]:
     return [f"action {each + 1}" for each in range(spaces.actions)]
 
 
-def drawing_of(environment: str | None, spaces: Spaces) -> dict[str, Any] | None:
+def drawing_of(spaces: Spaces) -> dict[str, Any] | None:
     """The drawing, and the places of its numbers in an observation; None: nobody has drawn this world, or what
     is drawn is not seen."""
-    known = None if spaces.image is not None else KNOWN.get(environment or "")
+    known = None if spaces.image is not None else KNOWN.get(spaces.environment or "")
     seen = spaces.observed or tuple(range(spaces.observations))
     if known is None or not set(known.needs) <= set(seen):
         return None

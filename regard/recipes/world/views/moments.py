@@ -14,7 +14,7 @@ from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
 from regard.models.world_model import WorldModel
-from regard.recipes.world.model_input import EpisodeInput
+from regard.recipes.world.reader import EpisodeInput
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene

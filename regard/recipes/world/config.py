@@ -6,16 +6,17 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from regard.config import Amount, Length, Natural, Rare, Share, Size, Weight, config
+from regard.config import Amount, Length, Rare, Share, Size, Weight, config
 from regard.data.dialect import TableConfig
 from regard.errors import RegardError
 from regard.recipes.world.draw_states import check_drawn
-from regard.recipes.world.environments import PREFIX, environment_of
-from regard.recipes.world.images import LEAST_SIDE, MOST_SIDE, Sight
-from regard.recipes.world.spaces import Spaces
+from regard.recipes.world.spaces import LEAST_SIDE, MOST_SIDE
 from regard.training.config import TrainConfig
 
+PREFIX = "gymnasium:"
 DEFAULT = f"{PREFIX}CartPole-v1"
+# environments that have settings of their own, by their names without a version
+VERSIONS = {"CartPole": "CartPole-v1", "Pendulum": "Pendulum-v1"}
 Steps = Annotated[int, Field(ge=1, le=10**9)]
 Few = Annotated[int, Field(ge=1, le=256)]
 
@@ -50,6 +51,8 @@ class WorldDataConfig(TableConfig):
     paths: ClassVar[tuple[str, ...]] = ("path",)
 
     def __post_init__(self) -> None:
+        if self.environment is not None and not self.environment.strip():
+            raise RegardError(f"--data {PREFIX} needs the name of an environment, such as {DEFAULT}")
         if self.images and self.environment is None:
             raise RegardError(
                 f"--data.images draws the states of an environment, and {self.path} is recorded; leave it out: recorded "
@@ -66,19 +69,13 @@ class WorldDataConfig(TableConfig):
             )
 
     @property
-    def sight(self) -> Sight:
-        """What is seen of an observation."""
-        return Sight(
-            observed=self.observed or None,
-            drawn=self.environment if self.images else None,
-            side=self.side,
-            code=self.code,
-        )
-
-    @property
     def environment(self) -> str | None:
-        """The name of the environment; None: recorded episodes."""
-        return environment_of(DEFAULT if self.path is None else self.path)
+        """CartPole-v1 for gymnasium:CartPole-v1 and gymnasium:CartPole; None: recorded episodes."""
+        path = DEFAULT if self.path is None else self.path
+        if not path.startswith(PREFIX):
+            return None
+        name = path.removeprefix(PREFIX)
+        return VERSIONS.get(name, name)
 
 
 @config
@@ -110,14 +107,3 @@ class WorldTrainConfig(TrainConfig):
     def total_steps(self, rounds: int) -> int:
         """The steps of so many rounds."""
         return self.first_steps + rounds * self.round_steps
-
-
-@config
-class WorldInfo:
-    """What later commands need to know of the data: `corpus` in config.json."""
-
-    path: str
-    environment: str | None  # None: recorded episodes
-    spaces: Spaces
-    steps: Natural | None = None  # of recorded episodes
-    episodes: Natural | None = None
