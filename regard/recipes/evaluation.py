@@ -152,12 +152,19 @@ def find_intervals(scores: Scores, measures: Mapping[str, float]) -> dict[str, I
     if "R²" in measures and scores.predicted is not None:
         target = scores.target.double().numpy()
         off = (scores.predicted.double().numpy() - target) ** 2
-        found["R²"] = bootstrap_interval(lambda drawn: 1 - off[drawn].mean(1) / target[drawn].var(1), n)
+        found["R²"] = bootstrap_interval(lambda drawn: _explained(off[drawn], target[drawn]), n)
     return {name: found[name] for name in measures if found.get(name) is not None}  # type: ignore[misc]
 
 
 def _of_means(sums: Array, counts: Array) -> Interval | None:
     return bootstrap_interval(lambda drawn: sums[drawn].sum(1) / counts[drawn].sum(1), len(sums))
+
+
+def _explained(off: Array, target: Array) -> Array:
+    """R²; not finite where all targets are the same.   r n, r n -> r"""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Array = 1 - off.mean(1) / target.var(1)
+    return found
 
 
 def _mean_recall(target: Array, hit: Array) -> Array:
