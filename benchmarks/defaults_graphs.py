@@ -29,7 +29,7 @@ from regard.data.array import Array
 from regard.recipes.graphs.recipe import RECIPE
 from regard.recipes.job import DataContext, Job
 from regard.recipes.request import TrainRequest
-from regard.runs.best_checkpoint import rank
+from regard.runs.evaluations import rank
 from regard.verbs.train import train
 
 RESULTS = Path(__file__).parent / "results.md"

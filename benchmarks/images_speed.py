@@ -27,7 +27,7 @@ from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.nn.linear import prepacked
-from regard.training import keep_memory
+from regard.training import memory
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.md"
@@ -251,7 +251,7 @@ def product(dtype: torch.dtype) -> Work:
 def work_of(one: Asked) -> Work:
     sys.path.insert(0, str(HERE.parent))
     if one.way != WAYS[0]:
-        keep_memory.keep()
+        memory.keep()
     x, y = pictures(one.batch)
     ours, theirs = peers(one.drop_path)[one.shape]
     entry = entries(ours, theirs, one.dtype)[one.who]

@@ -19,11 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
+from regard.models.conv import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.experts import PlainMLP
-from regard.models.recurrent import GRU, LSTM, GRUConfig, LSTMConfig
-from regard.models.recurrent_seq2seq import LSTMSeq2Seq, LSTMSeq2SeqConfig
+from regard.models.recurrent import GRU, LSTM, GRUConfig, LSTMConfig, LSTMSeq2Seq, LSTMSeq2SeqConfig
 
 VOCAB = 4000
 

@@ -25,10 +25,9 @@ import numpy as np
 from alternate import keep, table
 
 import regard
-from regard.recipes.series.evaluation import point_measures
+from regard.recipes.series.config import ForecastConfig
+from regard.recipes.series.evaluation import naive_errors, point_measures
 from regard.recipes.series.read_series import read_series
-from regard.recipes.series.season import naive_errors
-from regard.recipes.series.settings import SeriesDataConfig
 from regard.recipes.series.time_splits import split_by_time
 
 RESULTS = Path(__file__).parent / "results.md"
@@ -93,9 +92,8 @@ def ets(path: str, season: int, horizon: int) -> tuple[dict[str, float], float]:
     """Measures of ETS from the moments that the models are tested from, and the seconds it takes."""
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 
-    config = SeriesDataConfig(path=path, horizon=horizon, season=season)
-    file = read_series(config, "forecast")
-    held = split_by_time(file, config).held[0]
+    config = ForecastConfig(horizon=horizon, season=season)
+    held = split_by_time(read_series(path, config), config).parts[0]
     values = held.series.values[:, 0]
     known = np.flatnonzero(~np.isnan(values))
     filled = np.interp(np.arange(len(values)), known, values[known])

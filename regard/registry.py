@@ -317,7 +317,7 @@ _CATEGORIES: dict[str, Category] = {
                     "shifts by multiples of 2",
                 ),
                 "resnet9": (
-                    "resnet9:ResNet9",
+                    "convnets:ResNet9",
                     "nine layers of convolutions that learn from small images in minutes",
                     "shifts by multiples of 4",
                 ),
@@ -369,17 +369,17 @@ _CATEGORIES: dict[str, Category] = {
                     "shifts",
                 ),
                 "lstmseq2seq": (
-                    "recurrent_seq2seq:LSTMSeq2Seq",
+                    "recurrent:LSTMSeq2Seq",
                     "LSTM encoder and decoder with Luong's, Bahdanau's or no attention",
                     "shifts",
                 ),
                 "gruseq2seq": (
-                    "recurrent_seq2seq:GRUSeq2Seq",
+                    "recurrent:GRUSeq2Seq",
                     "GRU encoder and decoder with Luong's, Bahdanau's or no attention",
                     "shifts",
                 ),
                 "convseq2seq": (
-                    "conv_seq2seq:ConvSeq2Seq",
+                    "conv:ConvSeq2Seq",
                     "gated convolutions, with attention in each layer of the decoder",
                     "nothing",
                 ),

@@ -39,7 +39,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"verbs"},
     "__init__": {"attention", "look", "verbs"},  # for editors only: see test_lazy_names_only_at_the_top
 }
-OF_ANOTHER_KIND = {"translation": "text", "autoencoder": "images", "world": "autoencoder", "series": "text"}
+OF_ANOTHER_KIND = {
+    "translation": {"text"},
+    "autoencoder": {"images", "sets"},
+    "world": {"autoencoder"},
+    "series": {"text"},
+}
 
 
 def may_import(unit):
@@ -47,8 +52,7 @@ def may_import(unit):
     folder, _, kind = unit.partition(".")
     if folder != "recipes" or not kind:
         return MAY_IMPORT.get(unit)
-    other = OF_ANOTHER_KIND.get(kind)
-    return TO_RECIPES | {"recipes"} | ({f"recipes.{other}"} if other else set())
+    return TO_RECIPES | {"recipes"} | {f"recipes.{other}" for other in OF_ANOTHER_KIND.get(kind, ())}
 
 
 class Import(NamedTuple):

@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -145,13 +145,18 @@ def read_npz(path: Path, *, labels: bool = True) -> Rows:
     return rows_of_arrays(read_arrays(path), path, labels=labels)
 
 
-def rows_of_arrays(given: Mapping[str, Any], path: Path | str, *, labels: bool = True) -> Rows:
-    """The same of arrays in memory. path: what errors call them"""
-    arrays = {name.lower(): array for name, array in given.items()}
+def find_pairs(arrays: Collection[str]) -> list[tuple[str, str, int]]:
+    """The name of each of these arrays that holds inputs, what that of its labels is called, and its split."""
     named = [(x, y, TRAIN) for x, y in PAIRS]
     for end, split in SPLITS.items():
         named += [(way.format(x, end), way.format(y, end), split) for x, y in PAIRS for way in ("{0}_{1}", "{1}_{0}")]
-    parts = [each for each in named if each[0] in arrays]
+    return [each for each in named if each[0] in arrays]
+
+
+def rows_of_arrays(given: Mapping[str, Any], path: Path | str, *, labels: bool = True) -> Rows:
+    """The same of arrays in memory. path: what errors call them"""
+    arrays = {name.lower(): array for name, array in given.items()}
+    parts = find_pairs(arrays)
     if not parts:
         raise RegardError(
             f"{path} has no 'images' and 'labels' (or x and y, or x_train and y_train, or train_images and "

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.generation.slot_books import SlotBooks, pad
-from regard.models.states import States
+from regard.models.caches import States
 from regard.models.token_model import TokenModel
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard import files
 from regard.errors import RegardError
 from regard.look import measure
-from regard.runs.best_checkpoint import LAST, best_evaluation, say_best
+from regard.runs.evaluations import LAST, best_evaluation, say_best
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 

@@ -18,7 +18,7 @@ from regard.look.redact_paths import without_folders
 from regard.look.scene import FORMAT, in_short
 from regard.look.views import history
 from regard.look.views.outcome import confusion, outcome
-from regard.runs.number_format import say_value
+from regard.runs.number_format import say_time, say_value
 from regard.runs.run import Run
 from regard.runs.run_group import Figures, Repeats, say_spread
 
@@ -165,8 +165,7 @@ def _row(repeats: Repeats, name: str, columns: Sequence[tuple[str, str]]) -> str
 def _facts(figures: Figures) -> list[str]:
     """On how many examples a run was tested, its steps and its time."""
     count = figures["count"]
-    minutes, seconds = divmod(round(figures["seconds"]), 60)
-    return ["" if count is None else f"{count:,}", f"{figures['steps']:,}", f"{minutes}:{seconds:02}"]
+    return ["" if count is None else f"{count:,}", f"{figures['steps']:,}", say_time(figures["seconds"])]
 
 
 def _cells(texts: Sequence[str], first: str = "td") -> str:

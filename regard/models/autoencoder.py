@@ -11,6 +11,7 @@ numbers of an input, so that with β = 1 the loss is −ELBO in nats.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
@@ -20,9 +21,18 @@ from torch import Tensor, nn
 from regard.config import Amount, Count, Depth, Natural, Size, Weight, Width, config
 from regard.errors import RegardError
 from regard.models.autoencoder_backbones import BODIES, encoder_config
-from regard.models.corruption import NOISES, NoiseKind
-from regard.models.elbo import bound_log_variance, draw_codes, kl_to_prior, log_weights, rate, weighted_bound
-from regard.models.likelihoods import LIKELIHOODS, Likelihood, Sigma, widen
+from regard.models.elbo import (
+    LIKELIHOODS,
+    Likelihood,
+    Sigma,
+    bound_log_variance,
+    draw_codes,
+    kl_to_prior,
+    log_weights,
+    rate,
+    weighted_bound,
+    widen,
+)
 from regard.models.sample_inputs import EXAMPLES, POINTS, build_seeded
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
@@ -258,6 +268,49 @@ class Autoencoder(nn.Module):
 
 
 # ---- denoising
+
+
+# ── noise that a denoising one is given, and must take away
+
+NoiseKind = Literal["gaussian", "masking", "salt_and_pepper", "patches"]
+GREY = 0.5  # what stands in place of a hidden patch: neither black nor white
+
+
+def add_gaussian(x: Tensor, amount: float, patch: int, generator: torch.Generator | None) -> Tensor:
+    """x + amount · ε"""
+    return x + amount * torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+
+
+def mask_numbers(x: Tensor, amount: float, patch: int, generator: torch.Generator | None) -> Tensor:
+    """A share of the numbers becomes 0."""
+    return x * (_uniform(x, generator) >= amount)
+
+
+def add_salt_and_pepper(x: Tensor, amount: float, patch: int, generator: torch.Generator | None) -> Tensor:
+    """A share of the numbers becomes 0 or 1, half of it each."""
+    draw = _uniform(x, generator)
+    return torch.where(draw < amount / 2, 0.0, torch.where(draw < amount, 1.0, x)).to(x.dtype)
+
+
+def hide_patches(x: Tensor, amount: float, patch: int, generator: torch.Generator | None) -> Tensor:
+    """A share of the squares of an image becomes grey, in all channels.   b c h w -> b c h w"""
+    b, _, height, width = x.shape
+    rows, columns = -(-height // patch), -(-width // patch)
+    hidden = torch.rand(b, 1, rows, columns, generator=generator).to(x.device) < amount
+    whole = hidden.repeat_interleave(patch, 2).repeat_interleave(patch, 3)[..., :height, :width]
+    return x.masked_fill(whole, GREY)
+
+
+def _uniform(x: Tensor, generator: torch.Generator | None) -> Tensor:
+    return torch.rand(x.shape, generator=generator).to(x.device)
+
+
+NOISES: dict[str, Callable[[Tensor, float, int, torch.Generator | None], Tensor]] = {
+    "gaussian": add_gaussian,
+    "masking": mask_numbers,
+    "salt_and_pepper": add_salt_and_pepper,
+    "patches": hide_patches,
+}
 
 
 @config

@@ -1,4 +1,5 @@
-"""What a model keeps of the past while it writes: a cache for each block, and the tokens that came last."""
+"""What a model keeps of the past while it writes: a cache for each block, and the tokens that came last; without attention a
+fixed number of tensors, however long the text."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from regard.attention.approximate.performer import FeatureCache
 from regard.attention.cache import Cache, SegmentMemory, WindowCache, token_axis
+from regard.errors import RegardError
 
 
 class Caches(list[Cache]):
@@ -90,3 +92,24 @@ def _moved(x: Tensor, rows: Tensor, moved: Tensor, axis: int, used: int) -> Tens
     room = torch.zeros((len(rows), *x.shape[1:]), dtype=x.dtype, device=x.device)
     room.narrow(axis, 0, part.shape[axis]).copy_(part.index_select(0, rows))
     return room
+
+
+class States:
+    """Tensors by their names, each with a row for each sequence. Empty before the first token.
+
+    As a cache of attention it is for writing, not for training: it refuses gradients.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[str, Tensor] = {}
+
+    def take(self, rows: Tensor) -> None:
+        """Row i goes on from what row rows[i] has read."""
+        self.held = {name: x.index_select(0, rows) for name, x in self.held.items()}
+
+    def keep(self, **tensors: Tensor) -> None:
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
+            raise RegardError(
+                "a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()"
+            )
+        self.held |= tensors

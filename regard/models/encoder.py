@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from regard.config import Classes, Extras, config
 from regard.errors import RegardError
-from regard.models.masked_head import MaskedHead
 from regard.models.sample_inputs import build_seeded
 from regard.models.sequence_model import POSITIONS, Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
 from regard.nn.lora import freeze_others
+from regard.nn.mlp import ACTIVATIONS
 from regard.nn.ngram_logistic import BagOfNGrams, Gate
+from regard.nn.norm import LayerNorm
 from regard.nn.pool import AttentionPool, ClassToken, FirstToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
@@ -50,6 +51,22 @@ POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
     "first": lambda c: FirstToken(c.dim, "tanh"),
     "first_relu": lambda c: FirstToken(c.dim, "relu"),
 }
+
+
+class MaskedHead(Head):
+    """W norm(σ(θᵀx + b)) + c, with the σ of the MLPs; W may be the matrix of the embedding.   b n d -> b n vocab"""
+
+    def __init__(self, config: SequenceConfig) -> None:
+        super().__init__(config)
+        self.activation = ACTIVATIONS[config.mlp.activation]
+        self.linear = nn.Linear(config.dim, config.dim)
+        self.norm = LayerNorm(config.dim, eps=config.eps or 1e-5)
+        self.bias = nn.Parameter(torch.zeros(config.vocab))
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        return super().forward(self.norm(self.activation(self.linear(x))), embedding) + self.bias
+
+
 HEADS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
     "linear": Head,
     "transform": MaskedHead,

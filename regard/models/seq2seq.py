@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from regard.config import Amount, Depth, Length, Share, Vocab, Width, config
 from regard.errors import RegardError
-from regard.models.caches import Caches
+from regard.models.caches import Caches, States
 from regard.models.sample_inputs import build_seeded
 from regard.models.sequence_model import Head
-from regard.models.states import States
 from regard.nn.embed import TokenEmbedding
 from regard.shapes import expect
 from regard.symmetry.groups import Group

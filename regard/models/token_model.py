@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from regard.attention.dropout import Dropout
 from regard.config import Amount, Classes, Depth, Length, Share, Vocab, Width, config
 from regard.errors import RegardError
+from regard.models.caches import States
 from regard.models.sample_inputs import build_seeded, sample_sequences
 from regard.models.sequence_model import Head, tiny_tokens
-from regard.models.states import States
 from regard.nn.embed import TokenEmbedding
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
 from regard.nn.sort_by_position import line_up

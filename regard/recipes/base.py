@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
@@ -222,10 +221,6 @@ class Recipe(ABC):
         found = copy(self)
         found.options = options
         return found
-
-    def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
-        """Inputs in memory as temporary files: path -> name. None: the inputs are of another kind."""
-        return None
 
     def expand_inputs(self, given: Sequence[str]) -> list[str]:
         """All inputs, one by one: a folder or a pattern may stand for many."""

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.recipes.intervals import RESAMPLES, bootstrap_interval, tango_interval
-from regard.runs.best_checkpoint import RISING
+from regard.runs.evaluations import RISING
 from regard.training.scores import Scores
 
 SCORE = "Tango's score interval for paired proportions"

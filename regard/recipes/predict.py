@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,21 +19,35 @@ from regard.nn.linear import prepacked
 from regard.recipes.example import Examples
 from regard.recipes.prediction import Prediction
 from regard.recipes.processor import Encoded, Processor
-from regard.recipes.same_data import find_trained, note_on_trained
 from regard.runs.load import load_model
 from regard.runs.run import Run
-
-if TYPE_CHECKING:
-    from regard.recipes.supervised import Supervised
 
 AT_ONCE = 32  # examples in one forward pass
 IN_ORDER = 512  # examples that are encoded ahead, so that those of like length are predicted together
 PARTS_AT_ONCE = 1024  # of an example that is too large for one batch
 
 
+class Decoder(Protocol):
+    """A problem whose outputs for one example can be told as a prediction."""
+
+    def open(self, run: Run) -> Processor[Any, Any]:
+        """The processor of a run."""
+        ...
+
+    def decode(self, processor: Processor[Any, Any], name: str, out: Any, cell: Any) -> Prediction:
+        """The output for one example as a prediction. cell: its target, as it was read"""
+        ...
+
+
 @torch.no_grad()
-def predict(problem: Supervised, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
-    """Predictions for all examples in some paths, tables or objects."""
+def predict(
+    problem: Decoder,
+    run: Run,
+    inputs: Sequence[Any],
+    explain: Callable[[Any, Examples], tuple[str, ...]] = lambda given, examples: (),
+) -> Iterator[Prediction]:
+    """Predictions for all examples in some paths, tables or objects. explain: what the user should know of the examples
+    of one of them"""
     processor, model = problem.open(run), load_model(run)
     for given in gather_inputs(processor, inputs):
         try:
@@ -44,9 +58,7 @@ def predict(problem: Supervised, run: Run, inputs: Sequence[Any]) -> Iterator[Pr
                 raise RegardError(f"{error}; {advice}") from error
             yield Prediction(input=given, error=str(error))
             continue
-        trained = find_trained(problem, run, processor, given, examples)
-        on_training = note_on_trained(trained, problem.unit_of(processor, examples))
-        examples = replace(examples, notes=(*examples.notes, *on_training))
+        examples = replace(examples, notes=(*examples.notes, *explain(given, examples)))
         yield from predict_examples(problem, model, processor, examples)
 
 
@@ -58,7 +70,7 @@ def gather_inputs(processor: Processor[Any, Any], inputs: Iterable[Any]) -> Iter
 
 
 def predict_examples(
-    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples
 ) -> Iterator[Prediction]:
     """Predictions for examples that were read, in their order."""
     if processor.batches_of(examples) == "drawn":
@@ -98,11 +110,7 @@ def _try_encode(processor: Processor[Any, Any], examples: Examples, row: int) ->
 
 
 def _predict_some(
-    problem: Supervised,
-    model: nn.Module,
-    processor: Processor[Any, Any],
-    examples: Examples,
-    some: Mapping[int, Encoded],
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples, some: Mapping[int, Encoded]
 ) -> dict[int, Prediction]:
     """Predictions in one forward pass; if it fails, one by one, to tell which of them is wrong."""
     rows = list(some.values())
@@ -121,7 +129,7 @@ def _predict_some(
 
 
 def answer(
-    problem: Supervised,
+    problem: Decoder,
     model: nn.Module,
     processor: Processor[Any, Any],
     examples: Examples,
@@ -152,7 +160,7 @@ def answer(
 
 
 def _predict_large(
-    problem: Supervised, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples
 ) -> Prediction:
     """All parts of one example that is too large for a batch, some at a time."""
     encoded, outs = processor.encode(examples[0]), []

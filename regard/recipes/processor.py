@@ -24,10 +24,9 @@ from regard.recipes.target import Target
 from regard.training.tasks import call
 
 if TYPE_CHECKING:
-    from regard.recipes.supervised import SupervisedConfig
     from regard.runs.run import Run
 
-C = TypeVar("C", bound="SupervisedConfig")  # the data section of the settings
+C = TypeVar("C", bound=Any)  # the data section of the settings
 F = TypeVar("F")  # what fitting found
 
 Encoded = Mapping[str, Any]  # one example as arrays

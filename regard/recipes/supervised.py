@@ -24,6 +24,7 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.prepare import prepare
 from regard.recipes.problem import Problem
 from regard.recipes.processor import Processor
+from regard.recipes.same_data import find_trained, note_on_trained
 from regard.recipes.settings import Settings
 from regard.recipes.supervised_reader import SupervisedReader
 from regard.recipes.target import Asks, Target
@@ -142,7 +143,13 @@ class Supervised(Problem):
 
     def predict(self, run: Run, inputs: Sequence[Any], options: Any = None) -> Iterator[Prediction]:
         """A prediction for each example in the inputs, or the reason why there is none."""
-        return predict(self, run, inputs)
+        processor = self.open(run)
+
+        def explain(given: Any, examples: Examples) -> tuple[str, ...]:
+            trained = find_trained(self, run, processor, given, examples)
+            return note_on_trained(trained, self.unit_of(processor, examples))
+
+        return predict(self, run, inputs, explain)
 
     def decode(self, processor: Processor[Any, Any], name: str, out: Tensor, cell: Any) -> Prediction:
         """The output for one example as a prediction."""

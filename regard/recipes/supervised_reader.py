@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.look.model_input import ModelInput, unlabelled_input
 from regard.look.reader import GONE, Reader, at_path
 from regard.recipes.example import Example, Examples
+from regard.recipes.target import Target
 from regard.runs.number_format import say_percent
 from regard.runs.report_examples import first_example
 from regard.runs.run import Run
@@ -22,6 +23,8 @@ from regard.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from regard.recipes.supervised import Supervised
+
+M = TypeVar("M", bound=ModelInput)
 
 
 class SupervisedReader(Reader):
@@ -133,19 +136,23 @@ class SupervisedReader(Reader):
 
     def _meaning(self, found: ModelInput) -> ModelInput:
         """With what the output means."""
-        target = self.processor.target
-        if target is None:
-            return found
-        if target.labels is not None:
-            return replace(found, answers="classes", called=target.classes.__getitem__)
-        if not target.numbers:
-            return found
-        one = target.numbers[0] if target.each is None else None
+        return explain_output(found, self.processor.target)
 
-        def read_numbers(out: Tensor) -> list[tuple[str, float]]:
-            values = out.double().reshape(-1).tolist()
-            pairs = zip(target.numbers, values, strict=True)
-            return [(each.name, each.restore(value)) for each, value in pairs]
 
-        answers = None if one is None else "numbers"
-        return replace(found, number=one, answers=answers, read_numbers=read_numbers)  # type: ignore[arg-type]
+def explain_output(found: M, target: Target | None) -> M:
+    """An input with what the output for it means. target: what is predicted; None: nothing that the data says"""
+    if target is None:
+        return found
+    if target.labels is not None:
+        return replace(found, answers="classes", called=target.classes.__getitem__)
+    if not target.numbers:
+        return found
+    one = target.numbers[0] if target.each is None else None
+
+    def read_numbers(out: Tensor) -> list[tuple[str, float]]:
+        values = out.double().reshape(-1).tolist()
+        pairs = zip(target.numbers, values, strict=True)
+        return [(each.name, each.restore(value)) for each, value in pairs]
+
+    answers: Literal["numbers"] | None = None if one is None else "numbers"
+    return replace(found, number=one, answers=answers, read_numbers=read_numbers)

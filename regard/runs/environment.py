@@ -6,16 +6,18 @@ from __future__ import annotations
 import getpass
 import os
 import platform
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
-
-import torch
 
 
 def environment(provenance: bool = False) -> dict[str, Any]:
     """On what this process computes; with provenance also the command, the folder, the user and the
     machine."""
+    import torch  # here: words about commands need no torch
+
     found = {
         "regard": version(),
         "python": platform.python_version(),
@@ -57,3 +59,23 @@ def _processor() -> str:
 
 def version() -> str:
     return str(sys.modules["regard"].__version__)
+
+
+# ── how this program was called, so that a command it suggests can be typed as it stands
+
+
+def _program() -> str:
+    """`regard` where that is found, else as it was called: .venv/bin/regard, or .venv/bin/python -m
+    regard."""
+    first = sys.argv[0]
+    if shutil.which("regard") is None:
+        if os.path.basename(first) == "regard" and os.path.isfile(first):
+            return shlex.quote(first)
+        if first.endswith(os.path.join("regard", "__main__.py")):
+            return f"{shlex.quote(sys.orig_argv[0])} -m regard"
+    return "regard"
+
+
+def shell_command(command: str) -> str:
+    """A command that begins with `regard`, as it has to be typed here."""
+    return _program() + command.removeprefix("regard")

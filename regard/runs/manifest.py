@@ -16,7 +16,7 @@ from pathlib import Path
 
 from regard import files
 from regard.errors import RegardError
-from regard.runs.program_name import shell_command
+from regard.runs.environment import shell_command
 
 FILE = "manifest.json"
 COPIED = ("tokenizer.json", "config.json")

@@ -1,4 +1,4 @@
-"""How a run directory begins, and how it is gone again if the start fails."""
+"""Where runs are, how a run directory begins, and how it is gone again if the start fails."""
 
 from __future__ import annotations
 
@@ -14,9 +14,38 @@ from regard import files
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.manifest import FILE as MANIFEST
-from regard.runs.run import WRITTEN, Run, is_run_group
+from regard.runs.run import SUMMARY, WRITTEN, Run, is_run_group
+from regard.runs.run_group import Repeats
 
 Create = Callable[[Mapping[str, Any]], Run]
+
+
+def new_run_path(name: str) -> Path:
+    """runs/text, or the first of runs/text-2, runs/text-3, ... that is not there yet."""
+    path, number = Path("runs") / name, 1
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{name}-{number}"
+    return path
+
+
+def latest_run_path(recipe: str | None) -> Path:
+    """The most recent run in runs/ of this recipe (None: of the user's own modules)."""
+    found = Path("runs").glob("*")
+    runs = [path for path in found if Run.exists(path) or (path / MANIFEST).exists() or Repeats.exists(path)]
+    for path in sorted(runs, key=lambda path: (_touched(path), path.name), reverse=True):
+        # a damaged one is told: going on with an older one is no answer
+        own = Repeats.open(path).recipe if Repeats.exists(path) else Run.open(path).config.recipe
+        if own == recipe:
+            return path
+    what = "a module of your own" if recipe is None else f"the recipe {recipe}"
+    raise FileNotFoundError(f"there is no run of {what} under {Path('runs').resolve()}; name one with --out")
+
+
+def _touched(path: Path) -> int:
+    """When a training last wrote to a run, or to one of several in a folder, in nanoseconds."""
+    names = ("config.json", "metrics.jsonl", MANIFEST, SUMMARY, "*/metrics.jsonl")
+    return max(file.stat().st_mtime_ns for name in names for file in path.glob(name))
 
 
 def create_run(path: files.PathLike, sections: Mapping[str, Any]) -> Run:

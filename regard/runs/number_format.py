@@ -75,9 +75,18 @@ def say_measure(measure: str, value: float, ends: tuple[float, float] | None = N
     return f"{said} ({' to '.join(say_value(measure, end) for end in ends)})"
 
 
-def say_measures(measures: Mapping[str, float]) -> str:
-    """loss 0.2371  accuracy 87.6%"""
-    return "  ".join(say_measure(name, value) for name, value in measures.items())
+def say_measures(measures: Mapping[str, float], loss: str = "loss ") -> str:
+    """loss 0.2371  accuracy 87.6%. loss: what stands before the loss; nothing behind the word for its split"""
+    return "  ".join(
+        f"{loss}{say_loss(value)}" if name == "loss" else say_measure(name, value) for name, value in measures.items()
+    )
+
+
+def say_time(seconds: float) -> str:
+    """1:05, 1:00:05"""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def say_difference(measure: str, value: float) -> str:

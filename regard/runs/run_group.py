@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from regard import files
 from regard.errors import RegardError
-from regard.runs.best_checkpoint import best_evaluation, main_measure
 from regard.runs.environment import version
+from regard.runs.evaluations import best_evaluation, main_measure
 from regard.runs.number_format import say_value
 from regard.runs.run import SUMMARY, Run, is_run_group
 

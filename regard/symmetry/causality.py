@@ -31,11 +31,17 @@ class Causality(Law):
     counts = False
 
     def applies(self, subject: Subject) -> bool:
-        return subject.roles.stream is not None and subject.follows
+        return subject.roles.stream is not None and (subject.follows or subject.adds > 0)
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         stream = subject.stream
         subject.require_clear()
+        if subject.adds:
+            raise CannotTell(
+                f"the output has {subject.length(subject.inputs) + subject.adds} entries for "
+                f"{subject.length(subject.inputs)} tokens; say which belong to the tokens, such as all after a start token: "
+                f"Roles(read=lambda out: out[:, {subject.adds}:], streams=...)"
+            )
         if not subject.follows:
             raise CannotTell(
                 f"the output {tuple(subject.output.shape)} does not follow the tokens {stream.tokens!r}, "

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError, did_you_mean
-from regard.symmetry.compare import relative
+from regard.symmetry.compare import equal, relative
 from regard.symmetry.decide import TOLERANCE, Decider
 from regard.symmetry.gauge import GAUGE
 from regard.symmetry.groups import Group
@@ -28,10 +28,19 @@ from regard.symmetry.infer_roles import settle
 from regard.symmetry.law import Law
 from regard.symmetry.laws import NAMED, Named, Symmetry
 from regard.symmetry.locate import MOST_PATCHES, locate
-from regard.symmetry.model_under_test import CannotTell, Subject, Vacuous, first_line, short
+from regard.symmetry.model_under_test import CannotTell, Subject, Vacuous, copied, first_line, short
 from regard.symmetry.reach import PRECISION, REACH
 from regard.symmetry.report import Finding, Report
-from regard.symmetry.roles import Inputs, Roles, Stream, guess, inputs_by_name, takes_one_dict, unknown_names
+from regard.symmetry.roles import (
+    Inputs,
+    Roles,
+    Stream,
+    guess,
+    inputs_by_name,
+    set_aside_misfits,
+    takes_one_dict,
+    unknown_names,
+)
 from regard.symmetry.state import Snapshot, eval_state, log_suppressed, working_copy
 
 FEW = 3  # trials, and modules put right while locating, of a law that is neither promised nor asked for
@@ -82,10 +91,12 @@ def check(
         said = replace(said, whole=True)
     for missing in sorted(s.tokens for s in said.streams if s.tokens not in given):
         raise RegardError(f"roles name the tokens {missing!r}, and the inputs are {', '.join(given)}")
+    said = set_aside_misfits(said, given)
     if symmetry is None:
         symmetry = getattr(module, "symmetry", None)
-    with working_copy(module) as copied:
-        subject = Subject(copied, {name: x for name, x in given.items() if x is not None}, said, length)
+    with working_copy(module) as model_copy:
+        own = copied({name: x for name, x in given.items() if x is not None})
+        subject = Subject(model_copy, own, said, length)
         if dtype is not None:
             subject = subject.in_dtype(dtype)
         guessed = roles is None and not isinstance(getattr(module, "roles", None), Roles)
@@ -126,6 +137,7 @@ class Checking:
     def findings(self, laws: Iterable[str | Law] | None) -> list[Finding]:
         self.named = laws is not None
         with eval_state(self.subject.model, seed=self.seed) as state:
+            self.subject = replace(self.subject, start=state)
             self.begin(state)
             asked = self.asked(laws)
             empty, shaky = self.empty(), self.shaky()
@@ -145,7 +157,14 @@ class Checking:
         return found
 
     def notes(self) -> tuple[str, ...]:
-        """How inputs were read, where that is not the usual way."""
+        """What a reader should know: that the forward changes its inputs, and how they were read where that is not the
+        usual way."""
+        written = tuple(
+            f"the forward writes into its input {name!r}, which the caller still holds" for name in self.subject.writes
+        )
+        return (*written, *self._read_otherwise())
+
+    def _read_otherwise(self) -> tuple[str, ...]:
         stream = self.subject.roles.stream
         if not self.guessed or stream is None or stream.axis == 1:
             return ()
@@ -155,6 +174,7 @@ class Checking:
 
     def begin(self, state: Snapshot) -> None:
         """The first runs: does it take these inputs, so many tokens, and what is each of them?"""
+        given = copied(self.subject.inputs)
         try:
             _ = self.subject.output
         except Exception as error:
@@ -163,6 +183,12 @@ class Checking:
                 names = ", ".join(self.subject.inputs)
                 words += f" (they are {names}, which are no names of its forward, and were given as one dict)"
             raise RegardError(words) from error
+        changed = tuple(
+            name for name, x in given.items() if isinstance(x, Tensor) and not equal(x, self.subject.inputs[name])
+        )
+        if changed:
+            self.subject = replace(self.subject, inputs=given, writes=changed)
+            state.restore()
         if self.guessed:
             self.subject = replace(self.subject, roles=settle(self.subject))
             state.restore()
@@ -285,6 +311,7 @@ class Checking:
                 worst=measure.what,
                 dtype=short(decided.dtype),
                 length=measure.length,
+                rows=measure.rows,
                 reason=decided.reason,
             )
             if discrete and not broken and law.name not in ("reach", "determinism"):
@@ -320,7 +347,7 @@ class Checking:
         """Measured once more as the model is in training: batch norm then mixes rows, by its nature."""
         if self.subject.heavy:
             self.trials = min(self.trials, FEW)
-        self.subject = self.subject.anew(brief=self.subject.heavy)
+        self.subject = self.subject.anew(brief=self.subject.heavy, start=None)
         self.decider = Decider(self.subject, self.seed)
         before = self.random_state()
         try:

@@ -32,6 +32,13 @@ class Difference(NamedTuple):
         return isinstance(other, Difference) and self.error > other.error
 
 
+def equal(first: Tensor, second: Tensor) -> bool:
+    """Number by number the same; NaN is NaN."""
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return bool(((first == second) | ((first != first) & (second != second))).all())
+
+
 def relative(first: Tensor, second: Tensor) -> float:
     """The largest error of the second against the first."""
     return difference(first, second).error

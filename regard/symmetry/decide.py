@@ -63,7 +63,7 @@ class Decider:
                     "model does not run in float64, which would tell"
                 )
             return own
-        again = replace(again, length=measure.length)
+        again = replace(again, length=measure.length, rows=measure.rows)
         wide = TOLERANCE[torch.float64]
         if again.error <= wide:
             return Decision(again, wide, torch.float64, _rounding(own, again))

@@ -4,7 +4,9 @@ edges, repetition; time and caches are in files of their own."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch import Tensor
 from regard.symmetry.align import Equal, Indexed, Match
 from regard.symmetry.causality import CACHE, CAUSALITY
 from regard.symmetry.law import (
+    Earlier,
     Law,
     Others,
     Outputs,
@@ -26,11 +29,13 @@ from regard.symmetry.law import (
     tokens_of_row,
     torch_generator,
 )
-from regard.symmetry.model_under_test import CannotTell, Subject
+from regard.symmetry.model_under_test import CannotTell, Subject, copied
 from regard.symmetry.output import Axes
 from regard.symmetry.roles import Inputs, Stream, signature
+from regard.symmetry.state import log_suppressed
 
 ROWS = 3  # of a batch
+MORE_ROWS = 7  # of some batches: what is made for the first rows only does something else to later ones
 
 
 class Reordering(Law):
@@ -85,9 +90,32 @@ class Padding(Law):
             for k in range(max(2, count // len(streams))):
                 side = stream.sides[k % len(stream.sides)]
                 yield self.trial(subject, stream, short, side, k // len(stream.sides), random)
+            for side in stream.sides:
+                yield self.alone(subject, stream, short, side, random)
             for side in stream.sides if given != short else ():
                 for kind in range(2):
                     yield self.trial(subject, stream, given, side, kind, random)
+
+    def alone(self, subject: Subject, stream: Stream, n: int, side: str, random: Random) -> Trial:
+        """A batch of one row, without padding and with it: a mask that is used only among other rows is none."""
+        draw, length, size = torch_generator(random), max(1, n - 1), n + 3
+        base = subject.picked(subject.sized(subject.inputs, n, stream), [0])
+        padded = _padded(subject, base, stream, [length], size, side, draw)
+        plain = subject.masked(subject.sized(base, length, stream), stream, torch.ones(1, length, dtype=torch.bool))
+        if stream.places is not None and side == "left":
+            plain = subject.placed(plain, stream)
+        here = torch.arange(length)
+        there = here if side == "right" else here + size - length
+        one = torch.tensor([0])
+        return Trial(
+            f"a single row of {length}, and padded at the {side} to {size}",
+            plain,
+            padded,
+            Indexed(Match(length, here, size, there), Match(1, one, 1, one)),
+            tokens_of_row(subject, stream, 0, 0, here, there),
+            others_tokens_of_row(subject, stream, 0, 0, here, there),
+            refusable=subject.model.training,
+        )
 
     def trial(self, subject: Subject, stream: Stream, n: int, side: str, kind: int, random: Random) -> Trial:
         """One row among others: alone and unpadded beside it in a batch, or beside other junk in the same
@@ -132,6 +160,7 @@ class Padding(Law):
             align,
             tokens_of_row(subject, stream, 0, row, here, there),
             others_tokens_of_row(subject, stream, 0, row, here, there),
+            refusable=subject.model.training,
         )
 
 
@@ -199,7 +228,7 @@ class Neighbours(Law):
             inputs = subject.inputs
             if subject.roles.stream is not None:
                 inputs = subject.sized(inputs, subject.lengths[0] if k < 2 else subject.lengths[-1])
-            rows = max(ROWS, given) if k in (0, 3) else ROWS  # a mistake may need a batch as large as that given
+            rows = max(MORE_ROWS, given) if k in (0, 3) else ROWS  # a mistake may need a batch as large as that given
             batch = subject.more_rows(inputs, rows, torch_generator(random))
             row = {0: rows - 1, 3: rows // 2}.get(k, k % ROWS) if rows > ROWS else k % ROWS
             index = torch.tensor([row])
@@ -214,6 +243,7 @@ class Neighbours(Law):
                     Indexed(rows=Match(1, torch.tensor([0]), rows, index)),
                     row_of(subject, 0, row),
                     others_row_of(0, row),
+                    refusable=subject.model.training,  # batch norm in training takes no batch of one
                 )
             else:
                 yield Trial(
@@ -223,6 +253,7 @@ class Neighbours(Law):
                     Indexed(rows=Match(rows, index, rows, index)),
                     row_of(subject, row, row),
                     others_row_of(row, row),
+                    refusable=rows > ROWS,
                 )
 
     def beside_shorter(self, subject: Subject, batch: Inputs, stream: Stream, row: int) -> Trial:
@@ -279,7 +310,7 @@ def _beside_other_graphs(subject: Subject, random: Random, count: int) -> Iterat
 
 
 class Determinism(Law):
-    """The same input gives the same output again."""
+    """The same input gives the same output again, whatever the model was called on in between."""
 
     name = "determinism"
 
@@ -290,6 +321,60 @@ class Determinism(Law):
         runs = [subject.inputs, *[subject.short] * max(2, count // 2)]
         for k, inputs in enumerate(runs):
             yield Trial(f"run {k + 2}, with nothing changed", inputs, inputs, Equal(), as_they_are, others)
+        if subject.writes:
+            what = f"a second run on the same tensors, after the first has changed {', '.join(subject.writes)}"
+            yield Trial(what, subject.inputs, partial(_run_twice, subject), Equal(), as_they_are, others)
+        for what, between in _between(subject, torch_generator(random)):
+            yield Trial(
+                f"before and after a run on {what}",
+                subject.short,
+                lambda state: subject.call(subject.short),
+                Equal(),
+                as_they_are,
+                others,
+                earlier=(Earlier(partial(_first_on, subject, between), None),),
+                afresh=True,
+            )
+
+
+def _run_twice(subject: Subject, state: Any) -> Any:
+    """What the second of two runs on the same tensors gives."""
+    inputs = copied(subject.inputs)
+    subject.call_with(inputs)
+    return subject.call_with(inputs)
+
+
+def _between(subject: Subject, draw: torch.Generator) -> Iterator[tuple[str, Inputs]]:
+    """Other inputs that the model takes: other values of the same shape, with padding in other places, and more tokens."""
+    if subject.start is None:
+        return
+    short, stream = subject.short, subject.roles.stream
+    found = {
+        "other values": {
+            **short,
+            **{name: subject.other_values(short[name], draw) for name in sorted(subject.values(short))},
+        }
+    }
+    if stream is not None and stream.mask is not None and subject.length(short) > 2:
+        n, rows = subject.length(short), subject.rows(short) or 1
+        found["other values, padded"] = subject.masked(
+            found["other values"], stream, (torch.arange(n) < n - 2).expand(rows, n)
+        )
+    if subject.roles.stream is not None and subject.length(subject.inputs) != subject.length(short):
+        found["another number of tokens"] = subject.inputs
+    for what, inputs in found.items():
+        try:
+            subject.run(inputs)
+        except Exception as error:  # values that this model does not take
+            log_suppressed(error, f"running on {what}")
+            continue
+        yield what, inputs
+
+
+def _first_on(subject: Subject, inputs: Inputs, state: Any) -> None:
+    """The first run of a model is on these inputs."""
+    subject.restart()
+    subject.run(inputs)
 
 
 class EdgeOrder(Law):

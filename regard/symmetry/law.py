@@ -35,10 +35,10 @@ def as_they_are(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 @dataclass(frozen=True, eq=False)
 class Earlier:
     """A step that has to come before the second run: what it makes of the state, and how its tensors compare
-    with the first."""
+    with the first; None: they are of other inputs."""
 
     run: Callable[[Any], Any]
-    align: Alignment
+    align: Alignment | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,8 @@ class Trial:
     # the same for every other output, by its axes; None for one of which the law says nothing
     others: Others | None = None
     earlier: tuple[Earlier, ...] = ()
-    refusable: bool = False  # the second run may be more than a model takes; then this is no trial of it
+    refusable: bool = False  # it may be more than a model takes; then this is no trial of it
+    afresh: bool = False  # the first run comes before all others
 
     def state(self) -> Any:
         """What the earlier steps leave behind."""
@@ -65,7 +66,7 @@ class Trial:
 
 
 class Refused(Exception):
-    """The second run of a trial is more than the model takes."""
+    """A trial is more than the model takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +78,16 @@ class Measure:
     trial: Trial | None
     absolute: float = math.nan  # the difference itself
     length: int | None = None  # the most tokens that were tried
+    rows: int | None = None  # the most rows
     errors: tuple[float, ...] = ()  # of every trial, in their order
 
 
 def error_of(trial: Trial, subject: Subject) -> tuple[Difference, str]:
     """The largest error, and the name of the output that shows it, if that is not the one that counts."""
-    first = subject.plain_all(trial.first)
+    if trial.afresh:
+        subject.restart()
     try:
+        first = subject.plain_all(trial.first)
         second = _second_run(subject, trial)
     except Exception as error:
         if not trial.refusable:
@@ -153,6 +157,7 @@ class Law:
         """The largest error of all trials, or only of those with these numbers."""
         worst, hollow, refused = Measure(-1.0, "", None), False, None
         longest: int | None = None
+        rows: int | None = None
         errors = []
         for k, trial in enumerate(self.trials(subject, random, count)):
             errors.append(0.0)
@@ -166,6 +171,7 @@ class Law:
             errors[k] = found.error
             hollow = hollow or math.isnan(found.error)
             longest = max((n for n in (longest, _tokens_in(trial, subject)) if n is not None), default=None)
+            rows = max((n for n in (rows, _rows_in(trial, subject)) if n is not None), default=None)
             if found.error > worst.error:
                 what = f"{trial.what}; seen in the output {where!r}" if where else trial.what
                 worst = Measure(found.error, what, trial, found.absolute)
@@ -175,7 +181,7 @@ class Law:
             raise CannotTell(
                 f"the model takes nothing of that kind: {refused}" if refused else "no trial could be made"
             )
-        return replace(worst, length=longest, errors=tuple(errors))
+        return replace(worst, length=longest, rows=rows, errors=tuple(errors))
 
     def __str__(self) -> str:
         return self.name
@@ -188,11 +194,19 @@ def torch_generator(random: Random) -> torch.Generator:
 
 def _tokens_in(trial: Trial, subject: Subject) -> int | None:
     """The most tokens of a trial, in any stream."""
-    runs = [inputs for inputs in (trial.first, trial.second) if not callable(inputs)]
     return max(
-        (subject.length(inputs, s) for inputs in runs for s in subject.roles.streams if s.tokens in inputs),
+        (subject.length(inputs, s) for inputs in _runs_of(trial) for s in subject.roles.streams if s.tokens in inputs),
         default=None,
     )
+
+
+def _rows_in(trial: Trial, subject: Subject) -> int | None:
+    """The most rows of a trial."""
+    return max((n for inputs in _runs_of(trial) if (n := subject.rows(inputs)) is not None), default=None)
+
+
+def _runs_of(trial: Trial) -> list[Inputs]:
+    return [inputs for inputs in (trial.first, trial.second) if not callable(inputs)]
 
 
 # ── which part of an output a law speaks of

@@ -4,10 +4,10 @@ Both runs of a trial are watched, in float64 where the model allows it, so that 
 rounding. A module is followed inwards while its inputs agree under the transformation and its output does
 not. The name is then put to the proof: with that module's output replaced by what it should have been, the
 law must hold. If it does not, more modules break it, and they are replaced too, until it holds; a module that
-turns out not to be needed is not named, and of several the one that does the most harm is named first. Where
-this ends without proof, or a tensor's layout is not known, the smallest module around it is named instead,
-and marked as not exact. Where it is not known how inner tensors should change at all (points that turn,
-places that shift), the proof only says "in this module or after it".
+turns out not to be needed is not named, and of several the one that runs first is named first. Where this ends
+without proof, or a tensor's layout is not known, the smallest module around it is named instead, and marked as not
+exact. Where it is not known how inner tensors should change at all (points that turn, places that shift), the proof
+only says "in this module or after it".
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from regard.symmetry.state import log_suppressed
 FEW_TRIALS = 3  # on images: a step along each axis, a quarter turn, both mirrors, a few orders of patches
 MOST_PATCHES = 64  # modules that are put right before the search is given up
 VANISHES = "the break disappears when the model is watched: it takes another path then, or depends on earlier runs"
-MOST_COMPARED = 12  # modules whose harm is compared
 
 
 @dataclass(frozen=True)
@@ -141,6 +140,8 @@ class Search:
         self.trial, self.subject, self.tolerance, self.most = trial, subject, tolerance, most
         # of tensors inside, so that no small beginning is overlooked
         self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5
+        if trial.afresh:
+            subject.restart()
         with record_calls(subject.model) as first:
             self.first_output = subject.run_all(trial.first)
         self.first = first
@@ -215,22 +216,13 @@ class Search:
             suspect = self.suspect(calls)
         while len(suspects) > 1 and self.needless(suspects, patches):
             del patches[suspects.pop(0).key]
-        suspects = self.largest_first(suspects, patches)
-        named = suspects[0]
+        began = list(calls)
+        suspects.sort(key=lambda each: began.index(each.key))
+        named = suspects[0]  # where it begins: what others do to a wrong input says nothing of them
         if named.exact and not self.came_by_right_ways(named.key[0]):
             return Place("", False, f"{named.reason}, or what an earlier step left there")
         more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
         return Place(named.key[0], named.exact, named.reason + also_breaks(more))
-
-    def largest_first(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> list[Suspect]:
-        """Of several, that which alone does the most harm comes first."""
-        if not 1 < len(suspects) <= MOST_COMPARED:
-            return suspects
-        harm = {}
-        for each in suspects:
-            others = {key: patch for key, patch in patches.items() if key != each.key}
-            harm[each.key] = self.run(others)[1]
-        return sorted(suspects, key=lambda each: -harm[each.key])
 
     def of_a_kind(self, suspects: list[Suspect]) -> Place | None:
         """The first, if all are modules of one class and the law holds once all modules of that class are put
@@ -268,6 +260,8 @@ class Search:
         """In earlier steps, did the module get what it should? Then what it has kept is its own doing."""
         state: Any = None
         for step in self.trial.earlier:
+            if step.align is None:
+                continue
             with record_calls(self.subject.model) as calls, torch.no_grad():
                 state = step.run(state)
             if any(call.name == name and self.compared(call, "inputs", step.align) != EQUAL for call in calls.values()):

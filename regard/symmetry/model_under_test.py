@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.symmetry.output import Axes, Output, read_output
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
-from regard.symmetry.state import cast, cast_tensor, log_suppressed
+from regard.symmetry.state import Snapshot, cast, cast_tensor, log_suppressed
 
 HEAVY = 1e10  # multiplications of a run that takes long
 REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
@@ -37,6 +37,8 @@ class Subject:
     roles: Roles
     asked_length: int | None = None  # tokens that somebody asked for
     brief: bool = False  # few tokens only
+    start: Snapshot | None = None  # of the model before its first run; None: not known
+    writes: tuple[str, ...] = ()  # inputs that its forward changes, so it is given copies
 
     def run(self, inputs: Inputs) -> Tensor:
         """The tensor that counts of what the model gives."""
@@ -49,6 +51,10 @@ class Subject:
 
     def call(self, inputs: Inputs) -> Any:
         """model(...), by name, or by place for what its forward has no name for."""
+        return self.call_with(copied(inputs) if self.writes else inputs)
+
+    def call_with(self, inputs: Inputs) -> Any:
+        """The same with these very tensors."""
         if self.roles.whole:
             return self.model(inputs)
         names, anything = self.keywords
@@ -82,6 +88,12 @@ class Subject:
             log_suppressed(error, "reading the output of a step")
             return Output(output)
 
+    def restart(self) -> None:
+        """The model as it was before its first run, which depends on nothing that was kept."""
+        assert self.start is not None
+        self.start.restore()
+        self.ran.clear()
+
     # ---- what is found out by running it
 
     def plain(self, inputs: Inputs) -> Tensor:
@@ -94,9 +106,7 @@ class Subject:
         known = self.recalled(inputs)
         if known is not None:
             return known
-        copies = {
-            name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()
-        }  # a model may write into x
+        copies = copied(inputs)  # a model may write into x
         found = self.run_all(inputs).clone()  # which it may write into again, the next time
         self.ran.append((copies, found))
         while len(self.ran) > 1 and sum(out.nbytes for _, out in self.ran) > REMEMBERED:
@@ -134,6 +144,8 @@ class Subject:
         """The last one divides none of the model's sizes, so that an axis of this size can only be that of
         the tokens."""
         given = self.length(self.inputs, stream)
+        if self.roles.unclear:  # something may have to be cut along with the tokens
+            return [given]
         sizes = {size for p in self.model.parameters() for size in p.shape if size > 1} | {self.rows(self.inputs) or 0}
         telling = [n for n in (13, 11, 17, 7, 19, 23) if all(size % n or size == 0 for size in sizes)]
         telling.sort(key=lambda n: n > given)  # a model may cut off what is more than it was made for
@@ -149,15 +161,31 @@ class Subject:
                 return [given, n]
         return [given]
 
-    @cached_property
+    @property
     def follows(self) -> bool:
-        """Does the output have one entry for each token? Its axis follows the number of tokens over two
-        sizes."""
+        """Does the output have one entry for each token? Its axis follows the number of tokens over two sizes."""
+        return self.more_entries == 0
+
+    @property
+    def adds(self) -> int:
+        """How many entries more than tokens the output has, such as one for a start token; 0: none, or it does not follow
+        them."""
+        return self.more_entries or 0
+
+    @cached_property
+    def more_entries(self) -> int | None:
+        """By how much the output is longer than the tokens, the same over two sizes; None: it does not follow them."""
         if self.roles.stream is None:
-            return False
+            return None
         axis, given = self.roles.stream.axis, self.length(self.inputs)
         outs = {n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths}
-        return all(out.dim() > axis and out.shape[axis] == n for n, out in outs.items())
+        if any(out.dim() <= axis for out in outs.values()):
+            return None
+        more = {out.shape[axis] - n for n, out in outs.items()}
+        found = more.pop()
+        if more or found < 0 or (found and len(outs) == 1):  # one size alone may be so by chance
+            return None
+        return found
 
     @cached_property
     def other_axes(self) -> dict[str, Axes]:
@@ -444,23 +472,30 @@ class Subject:
 
     def in_dtype(self, dtype: torch.dtype) -> Subject:
         """A copy whose weights and real-valued inputs have another dtype."""
+        if self.start is not None:
+            self.start.restore()  # what is kept from earlier runs is not copied
         try:
             model = cast(self.model, dtype)
         except Exception as error:  # a model may hold anything
             raise CannotTell(f"the model cannot be copied in {short(dtype)}: {first_line(error)}") from error
         inputs = {n: cast_tensor(x, dtype) if isinstance(x, Tensor) else x for n, x in self.inputs.items()}
-        return self.anew(model=model, inputs=inputs)
+        return self.anew(model=model, inputs=inputs, start=None if self.start is None else Snapshot(model))
 
     def anew(self, **changes: Any) -> Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their
         shapes is not."""
         fresh = replace(self, **changes)
-        known = ["follows", "other_axes", "output_batch_axis"]
+        known = ["more_entries", "other_axes", "output_batch_axis"]
         if "brief" not in changes:
             known.append("lengths")
         shapes: dict[str, Any] = {name: self.__dict__[name] for name in known if name in self.__dict__}
         fresh.__dict__.update(shapes)
         return fresh
+
+
+def copied(inputs: Inputs) -> dict[str, Any]:
+    """The same numbers in tensors of their own."""
+    return {name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 
 def _continued(places: Tensor, n: int, axis: int) -> Tensor:

@@ -3,6 +3,7 @@ their place."""
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+COMPILED = "_orig_mod"  # the module inside of what torch.compile gives
 Key = tuple[str, int]  # the name of a module, and which of its calls
 Held = dict[str, Tensor] | None  # tensors by where they were found
 
@@ -49,8 +51,9 @@ def record_calls(
     what it is given."""
     calls, copies = Calls(), Copies()
     stack: list[Call] = []
+    inside: list[nn.Module] = []  # whose hooks have begun, and whose forward has not
     counts: dict[str, int] = {}
-    names = {module: name for name, module in model.named_modules()}
+    names = _names_of_modules(model)
     handles = []
 
     def begins(module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -61,6 +64,7 @@ def record_calls(
             stack[-1].children.append(call)
         calls[call.key] = call
         stack.append(call)
+        inside.append(module)
         patch = (given or {}).get(call.key)
         if patch is None or call.inputs is None:
             return None
@@ -76,16 +80,47 @@ def record_calls(
         call.outputs = patch(call.outputs)
         return _rebuilt(output, iter([x.clone() for x in call.outputs.values()]))
 
+    def watched(module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """A forward that is called as it is, `block.forward(x)`, without the hooks of `block(x)`."""
+
+        @functools.wraps(forward)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if inside and inside[-1] is module:
+                inside.pop()
+                return forward(*args, **kwargs)
+            args, kwargs = begins(module, args, kwargs) or (args, kwargs)
+            inside.pop()
+            output = forward(*args, **kwargs)
+            changed = ends(module, args, kwargs, output)
+            return output if changed is None else changed
+
+        return call
+
+    own = {module: module.__dict__.get("forward") for module in names if not isinstance(module, torch.jit.ScriptModule)}
     try:
-        for module in names:
-            if isinstance(module, torch.jit.ScriptModule):
-                continue
+        for module, forward in own.items():
             handles.append(module.register_forward_pre_hook(begins, with_kwargs=True))
             handles.append(module.register_forward_hook(ends, with_kwargs=True))
-        yield calls
+            module.__dict__["forward"] = watched(module, forward or module.forward)
+        with torch.compiler.set_stance("force_eager"):  # what is compiled as a whole calls no hooks inside
+            yield calls
     finally:
         for handle in handles:
             handle.remove()
+        for module, forward in own.items():
+            if forward is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.__dict__["forward"] = forward
+
+
+def _names_of_modules(model: nn.Module) -> dict[nn.Module, str]:
+    """Modules by their dotted names. What torch.compile puts around a module is that module."""
+    return {
+        module: ".".join(part for part in name.split(".") if part != COMPILED)
+        for name, module in model.named_modules()
+        if COMPILED not in module._modules
+    }
 
 
 class Copies:

@@ -33,6 +33,7 @@ class Finding:
     by: str | None = None
     named: bool = False  # the law was asked for by its name
     length: int | None = None  # the most tokens that were tried; None: there are no tokens
+    rows: int | None = None  # the most rows of a batch that were tried; None: there are no rows
     after: bool = False  # not exact: it breaks in that layer, or in one after it
 
     @property
@@ -75,6 +76,8 @@ class Finding:
         words = f"{self.title}: {said}, measured {self.measured}"
         if self.length is not None and self.measured == "holds":
             words += f" up to {self.length} tokens"
+        if self.rows is not None and self.rows > 1 and self.measured == "holds":
+            words += f"{' and' if self.length is not None else ' up to'} {self.rows} rows"
         if self.error is not None and self.tolerance is not None:
             words += f" (error {number(self.error)}, tolerance {number(self.tolerance)}"
             words += f" in {self.dtype}" * bool(self.dtype) + f"; {self.worst}" * bool(self.worst) + ")"

@@ -141,7 +141,7 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
         return declared
     known = {p.name for p in signature(model)} | set(inputs)
     tensors = {name: x for name, x in inputs.items() if isinstance(x, Tensor)}
-    edges = _first(EDGES, tensors)
+    edges = _first(EDGES, {name: x for name, x in tensors.items() if _lists_edges(x)})
     if edges is not None:
         return _guess_graph(tensors, edges)
     if {"query", "key", "value"} <= set(tensors):
@@ -169,12 +169,65 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
     return Roles()
 
 
+def set_aside_misfits(roles: Roles, inputs: Inputs) -> Roles:
+    """The roles without the inputs whose shape is not that of their role. Why they are left out is in `unclear`, so that
+    the laws that would have to move them are unknown."""
+    unclear = dict(roles.unclear)
+    streams = []
+    for stream in roles.streams:
+        tokens = inputs[stream.tokens]
+        rows, count = _rows_and_tokens(tokens, stream)
+        misfits = {}
+        for name in (stream.mask, stream.places, *stream.along):
+            x = inputs.get(name) if name is not None else None
+            if name is not None and isinstance(x, Tensor) and not _fits(name, x, stream, rows, count):
+                misfits[name] = x
+        for name, x in misfits.items():
+            unclear[name] = (
+                f"{name!r} is {_axes(x)}, and with {stream.tokens!r} {_axes(tokens)} it should be {rows} {count}: it is not "
+                "known how it goes along with the tokens; give it so, or leave it out"
+            )
+            if not x.dim() or [k for k, size in enumerate(x.shape) if size == rows] != [0]:
+                unclear["rows"] = unclear[name]
+        kept = tuple(name for name in stream.along if name not in misfits)
+        mask, places = (None if name in misfits else name for name in (stream.mask, stream.places))
+        streams.append(replace(stream, mask=mask, places=places, along=kept))
+    return replace(roles, streams=tuple(streams), unclear=unclear)
+
+
+def _rows_and_tokens(tokens: Any, stream: Stream) -> tuple[int, int]:
+    least = max(2, stream.axis + 1)
+    if not isinstance(tokens, Tensor) or tokens.dim() < least:
+        found = f"the shape {_axes(tokens)}" if isinstance(tokens, Tensor) else type(tokens).__name__
+        raise RegardError(f"the tokens {stream.tokens!r} must be a tensor of {least} axes or more, got {found}")
+    return int(tokens.shape[1 if stream.axis == 0 else 0]), int(tokens.shape[stream.axis])
+
+
+def _fits(name: str, x: Tensor, stream: Stream, rows: int, count: int) -> bool:
+    """Is it as its role has it: b n, places also n or b n s, what goes along b n …? One row may stand for all."""
+    if name == stream.places:
+        return x.shape == (count,) or (x.dim() in (2, 3) and x.shape[1] == count and x.shape[0] in (1, rows))
+    if name == stream.mask:
+        return x.dim() == 2 and x.shape[1] == count and x.shape[0] in (1, rows)
+    if stream.axis == 0 and x.shape[:2] == (count, rows):
+        return True
+    return x.dim() >= 2 and x.shape[0] in (1, rows) and x.shape[1] == count
+
+
+def _axes(x: Tensor) -> str:
+    return " ".join(map(str, x.shape)) or "a single number"
+
+
 def _guess_attention(model: nn.Module, known: set[str]) -> Roles:
     """Queries are one stream, keys with their values another, to which the mask belongs."""
     axis = 0 if _batch_last(model) else 1
     hidden = _first(HIDDEN, known)
     keys = Stream("key", mask=hidden, hides=hidden is not None, along=("value",), axis=axis)
     return Roles(streams=(Stream("query", axis=axis), keys))
+
+
+def _lists_edges(x: Tensor) -> bool:
+    return x.dim() == 2 and x.shape[0] == 2 and not x.is_floating_point() and x.dtype != torch.bool
 
 
 def _guess_graph(tensors: Inputs, edges: str) -> Roles:

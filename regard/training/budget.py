@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.runs.run import Run
 from regard.training.checkpoint import TrainState
 from regard.training.config import TrainConfig
-from regard.training.schedule import ROUNDING, last_before_decay
+from regard.training.optimisers import ROUNDING, last_before_decay
 from regard.training.step import Stepper
 from regard.training.threads import ThreadTrial, use_threads
 
@@ -259,10 +259,7 @@ def settle_budget(
 ) -> tuple[Plan | None, Timekeeper | None]:
     """The plan, as far as it is known, and who keeps the time of a budget in minutes. Changes `state` and the
     run's config.json where the budget changed."""
-    if run.config.train is not None:
-        before = run.section(type(config), "train")
-    else:
-        before = config
+    before = config if run.config.train is None else run.section(type(config), "train")
     if config.threads is not None:
         use_threads(config.threads)
     old = _old_plan(run, state)

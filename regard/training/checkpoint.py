@@ -9,6 +9,7 @@ loses little.
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -23,7 +24,6 @@ from regard import files
 from regard.errors import RegardError
 from regard.runs.run import Run
 from regard.training.rules import local
-from regard.training.sharded_state import join_shards, read_shards
 
 Write = Callable[[Path], None]  # writes files of tensors into a new folder
 
@@ -296,3 +296,62 @@ def write_files(folder: Path, state: Mapping[str, Mapping[str, Tensor]]) -> None
     """Write tensors, by file and name."""
     for name, tensors in state.items():
         files.write_tensors(folder / f"{name}.safetensors", tensors)
+
+
+# ── a state of which each process writes its rows: torch.distributed.checkpoint, in files of safetensors
+
+
+def write_shards(folder: Path, tensors: Mapping[str, Tensor], group: Any = None) -> None:
+    """All processes write, each its own file. group: of processes, that talk about it; None: that of all"""
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    seen: set[int] = set()
+    state: dict[str, Any] = {}
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise RegardError(f"a checkpoint holds tensors, got {type(x).__name__} for '{name}'")
+        own = getattr(x, "_local_tensor", x)
+        place = own.data_ptr() if own.numel() else id(own)
+        state[name] = x.clone() if place in seen else x  # two names of one tensor
+        seen.add(place)
+    writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    try:
+        save(state, storage_writer=writer, process_group=group)
+    except CheckpointException as error:
+        raise _first_cause(error) from error
+
+
+def _first_cause(error: Any) -> BaseException:
+    """What a process met, out of the errors of all: that of a disk first, then that of the network. (torch's
+    own is no Exception, and a full disk would not be known as one.)"""
+    causes = [cause for cause, _ in error.failures.values()]
+    for kind in (OSError, RuntimeError):
+        for cause in causes:
+            if isinstance(cause, kind):
+                return cause
+    return RuntimeError(str(causes[0]) if causes else str(error))
+
+
+def read_shards(folder: Path) -> dict[str, Tensor]:
+    """The whole tensors, read by one process."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    known = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    found: dict[str, Any] = {
+        name: torch.empty(about.size, dtype=about.properties.dtype)  # type: ignore[union-attr]
+        for name, about in known.items()
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # (that one process reads is meant)
+        load(found, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
+    return found
+
+
+def join_shards(folder: Path) -> bytes:
+    """The same as one file of safetensors."""
+    from safetensors.torch import save
+
+    return save(read_shards(folder))

@@ -26,16 +26,13 @@ from regard.data.batch import Batch, Source
 from regard.data.slices import Slice, check_sliceable, read_slice
 from regard.errors import RegardError
 from regard.training import optimisers
-from regard.training.balance import busiest
-from regard.training.checkpoint import Checkpoint
+from regard.training.checkpoint import Checkpoint, write_shards
 from regard.training.config import TrainConfig
-from regard.training.distributed_muon import ShardedMuon, SharedMuon
-from regard.training.keep_memory import return_large_blocks
+from regard.training.memory import blocks, return_large_blocks
+from regard.training.muon import ShardedMuon, SharedMuon
 from regard.training.ranks import Ranks, choose_device, memory_of_rank
-from regard.training.recompute import blocks
 from regard.training.rules import local
-from regard.training.sharded_state import write_shards
-from regard.training.step import Stepper, all_finite, seed_all
+from regard.training.step import Stepper, all_finite, busiest, seed_all
 from regard.training.sums import Numbered, Numbers, summing_over_ranks
 from regard.training.tasks import Task
 

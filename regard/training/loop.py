@@ -19,19 +19,16 @@ from torch import Tensor, nn
 
 from regard.data.batch import Source
 from regard.errors import RegardError
-from regard.runs.best_checkpoint import LAST, find_measure, rank
-from regard.runs.convergence import advise
 from regard.runs.environment import environment
+from regard.runs.evaluations import LAST, advise, find_measure, rank
 from regard.runs.lock import Lock, exclusive_lock
 from regard.runs.run import Run
 from regard.training.budget import Plan, Timekeeper, settle_budget, time_evaluation
 from regard.training.checkpoint import Checkpoint, CheckpointWriter, PartWriter, TrainState
-from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
-from regard.training.progress import Board, Metrics, how_to_go_on, tell
-from regard.training.recompute import recomputing
-from regard.training.result import Result
-from regard.training.step import Stepper
+from regard.training.memory import recompute_activations
+from regard.training.progress import Board, Metrics, Result, how_to_go_on, tell
+from regard.training.step import Stepper, compile_steps
 from regard.training.stop import Stop, Stopped
 from regard.training.tasks import Task, as_task, keep_finite
 from regard.training.threads import own_threads, use_threads
@@ -91,9 +88,9 @@ def fit(
             training.prepare(resume, notes)
             after.enter_context(training.stepper.balance.listening())
             if config.recompute:
-                after.enter_context(recomputing(model))
+                after.enter_context(recompute_activations(model))
             if config.compile:
-                after.enter_context(compiled(model))
+                after.enter_context(compile_steps(model))
             return training.go()
         except BaseException as error:
             with suppress(Exception):  # the first error is the one to tell
@@ -134,9 +131,7 @@ class Training:
 
     @property
     def steps(self) -> int | None:
-        if self.plan is None:
-            return None
-        return self.plan.steps
+        return None if self.plan is None else self.plan.steps
 
     # ── before
 
@@ -247,10 +242,7 @@ class Training:
 
     def _advice(self) -> str:
         kept = self.checkpoints.kept
-        if kept:
-            left = f"the state of step {kept[0].step} is kept in {kept[0].folder}"
-        else:
-            left = "nothing was saved before"
+        left = f"the state of step {kept[0].step} is kept in {kept[0].folder}" if kept else "nothing was saved before"
         return (
             f"{left}; start again with a smaller --train.lr (it was {self.config.peak_lr:g}) "
             f"or a longer --train.warmup (it was {self.config.warmup})"
@@ -263,10 +255,7 @@ class Training:
         step = self.state.step
         if step in (0, self.state.evaluated):
             return False
-        if self.plan is None:
-            every = self.config.evaluate_every
-        else:
-            every = self.plan.evaluate_every
+        every = self.config.evaluate_every if self.plan is None else self.plan.evaluate_every
         if step == self.steps:
             return True
         if every is not None:

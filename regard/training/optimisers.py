@@ -1,16 +1,18 @@
-"""Optimisers: which rule updates which parameter, and at which learning rate."""
+"""Optimisers: which rule updates which parameter, at which learning rate, and the average of the weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.nn.linear import ExpertLinear
 from regard.training.config import TrainConfig
-from regard.training.layer_rates import layer_rates
 from regard.training.muon import Muon
 from regard.training.rules import SGD, Adam, AdamW, Rule
 
@@ -106,42 +108,25 @@ def make(model: nn.Module, config: TrainConfig, muon: type[Muon] = Muon) -> Opti
     if not (parts.body or parts.matrices or parts.sparse or parts.rest):
         raise RegardError(f"{type(model).__name__} has no parameters to train; set requires_grad on at least one")
     rates = {} if config.layer_decay == 1 else layer_rates(model, config.layer_decay)
-    sparse = _make_sparse(model, parts)
-    matrices = parts.body | parts.matrices
+    matrices, sparse = parts.body | parts.matrices, _make_sparse(model, parts)
+    momentum = config.momentum
+
+    def rules(cls: Any, parameters: Mapping[str, Tensor], lr: float, decay: float, *more: Any) -> list[Rule]:
+        return [cls(some, lr * rate, decay, *more) for some, rate in _by_rate(parameters, rates)]
+
     if config.optimiser == "sgd":
-        momentum = 0.9 if config.momentum is None else config.momentum
-        return Optimiser(
-            [
-                *(SGD(some, lr * rate, decay, momentum) for some, rate in _by_rate(matrices, rates)),
-                *(SGD(some, lr * rate, spared, momentum) for some, rate in _by_rate(parts.rest, rates)),
-                *sparse,
-            ]
-        )
+        momentum = 0.9 if momentum is None else momentum
+        first = rules(SGD, matrices, lr, decay, momentum)
+        return Optimiser([*first, *rules(SGD, parts.rest, lr, spared, momentum), *sparse])
     if config.optimiser in ("adamw", "adam"):
-        rule = AdamW if config.optimiser == "adamw" else Adam
-        return Optimiser(
-            [
-                *(rule(some, lr * rate, decay) for some, rate in _by_rate(matrices, rates)),
-                *(rule(some, lr * rate, spared) for some, rate in _by_rate(parts.rest, rates)),
-                *sparse,
-            ]
-        )
-    if config.adam_lr is None:
-        adam_lr = 0.3 * lr
-    else:
-        adam_lr = config.adam_lr
-    momentum = 0.95 if config.momentum is None else config.momentum
-    return Optimiser(
-        [
-            *(
-                muon(some, lr * rate, decay, momentum, _stacked(model, some))
-                for some, rate in _by_rate(parts.body, rates)
-            ),
-            *(AdamW(some, adam_lr * rate, decay) for some, rate in _by_rate(parts.matrices, rates)),
-            *(AdamW(some, adam_lr * rate, spared) for some, rate in _by_rate(parts.rest, rates)),
-            *sparse,
-        ]
-    )
+        adam = AdamW if config.optimiser == "adamw" else Adam
+        return Optimiser([*rules(adam, matrices, lr, decay), *rules(adam, parts.rest, lr, spared), *sparse])
+    momentum = 0.95 if momentum is None else momentum
+    adam_lr = 0.3 * lr if config.adam_lr is None else config.adam_lr
+    body = _by_rate(parts.body, rates)
+    first = [muon(some, lr * rate, decay, momentum, _stacked(model, some)) for some, rate in body]
+    rest = rules(AdamW, parts.rest, adam_lr, spared)
+    return Optimiser([*first, *rules(AdamW, parts.matrices, adam_lr, decay), *rest, *sparse])
 
 
 def _stacked(model: nn.Module, parameters: Mapping[str, Tensor]) -> dict[str, int]:
@@ -179,3 +164,145 @@ def _make_sparse(model: nn.Module, parts: Split) -> list[Rule]:
         if found:
             rules.append(SGD(found, SPARSE_LR, getattr(each, "penalty", 0.0), SPARSE_MOMENTUM))
     return rules
+
+
+# ── learning rates by depth: the lower a block, the less it moves when a trained model is fine-tuned
+
+
+HEADS = ("head", "ends")  # children that are made for the targets, wherever they stand in a model
+# lists with a part for each block of the list before them
+BESIDE = ("norms", "biases", "messages", "merges", "attention")
+
+
+def layer_rates(model: nn.Module, decay: float) -> dict[str, float]:
+    """By what the learning rate of each parameter is multiplied.
+
+    The convention is that of ELECTRA and BEiT. With D blocks:
+
+        head, pool and last norm  1
+        block d of 1 … D          decay^(D − d + 1): decay for the last block, decay^D for the first
+        embeddings                decay^(D + 1)
+
+    Blocks are the parts of an nn.ModuleList that is in no other one; lists in a list are one after the other.
+    A model with several (an encoder and a decoder) counts each on its own. What comes before the first list is an
+    embedding, and its D is that of the longest. A head that shares the weights of an embedding is an embedding.
+    """
+    powers = {id(p): power for p, power in _powers_of_blocks(model)}
+    if not powers:
+        raise RegardError(
+            f"layer_decay needs a model with blocks (an nn.ModuleList), and {type(model).__name__} has none; "
+            "leave it out"
+        )
+    lowest = max(powers.values()) + 1
+    found: dict[str, float] = {}
+    before = True  # the first block
+    for name, p in model.named_parameters():
+        power = powers.get(id(p))
+        if power is not None:
+            before = False
+        elif before and name.split(".")[0] not in HEADS:
+            power = lowest
+        else:
+            power = 0
+        found[name] = decay**power
+    return found
+
+
+def _powers_of_blocks(model: nn.Module) -> Iterator[tuple[nn.Parameter, int]]:
+    """The parameters of all blocks, each with D − d + 1."""
+    previous: list[int] = []  # the power of each part of the list before
+    for name, parts in _outermost_lists(model):
+        if name.rpartition(".")[2] in BESIDE and len(parts) <= len(previous):
+            powers = previous[: len(parts)]
+            each = [(part, power) for part, power in zip(parts, powers, strict=True)]
+        else:
+            blocks = [_blocks_of(part) for part in parts]
+            above = [sum(map(len, blocks[i + 1 :])) for i in range(len(blocks))]
+            each = [
+                (block, above[i] + len(inner) - k) for i, inner in enumerate(blocks) for k, block in enumerate(inner)
+            ]
+            previous = [count + 1 for count in above]
+        for block, power in each:
+            for p in block.parameters():
+                yield p, power
+
+
+def _blocks_of(part: nn.Module) -> list[nn.Module]:
+    """The blocks of a list within a list; anything else is one block."""
+    if isinstance(part, nn.ModuleList):
+        return [block for each in part for block in _blocks_of(each)]
+    return [part]
+
+
+def _outermost_lists(module: nn.Module, name: str = "") -> Iterator[tuple[str, nn.ModuleList]]:
+    """All nn.ModuleLists that are in no other one, with their names, in the order of the parameters."""
+    for key, child in module.named_children():
+        path = f"{name}.{key}" if name else key
+        if isinstance(child, nn.ModuleList):
+            yield path, child
+        else:
+            yield from _outermost_lists(child, path)
+
+
+# ── the average of the weights
+
+
+class Average:
+    """a ← a + (1 − β_t)·(w − a) after each step, β_t = min(β, (1 + t)/(10 + t)): so that the start is soon
+    forgotten.
+
+    Buffers are not averaged: the model's own go with the average.
+    """
+
+    def __init__(self, model: nn.Module, beta: float) -> None:
+        self.beta = beta
+        self.parameters = [p for p in model.parameters() if p.requires_grad and p.is_floating_point()]
+        self.values = [p.detach().clone() for p in self.parameters]
+
+    @torch.no_grad()
+    def add(self, step: int) -> None:
+        """Take in the weights after a step, counted from 0."""
+        torch._foreach_lerp_(self.values, list(self.parameters), 1 - min(self.beta, (1 + step) / (10 + step)))
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The model with the averaged weights, for a while. Only pointers are exchanged."""
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    def load(self, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from the state_dict that the model had `in_place`."""
+        with self.in_place(), torch.no_grad():
+            named = dict(model.named_parameters())
+            for name, tensor in tensors.items():
+                if name in named:
+                    named[name].copy_(tensor)
+
+    def _exchange(self) -> None:
+        for i, parameter in enumerate(self.parameters):
+            parameter.data, self.values[i] = self.values[i], parameter.data
+
+
+# ── the learning rate at each step
+
+
+ROUNDING = 1e-12  # of shares
+
+
+def schedule(step: int, done: float, *, warmup: int, decay: float) -> float:
+    """The share of the learning rate at a step, counted from 0, when the share `done` of the training is done:
+    it rises for `warmup` steps, holds, and falls to zero in the last `decay` of the training.
+    """
+    rise = min(1.0, (step + 1) / warmup) if warmup else 1.0
+    left = 1 - done
+    if left >= decay - ROUNDING:
+        return rise
+    return min(rise, left / decay)
+
+
+def last_before_decay(steps: int, decay: float) -> int:
+    """The largest step at which `schedule` does not fall yet."""
+    return int(steps * (1 - decay) + 1e-9)

@@ -1,5 +1,5 @@
-"""Observers of a training: a bar on a terminal, lines elsewhere, metrics.jsonl, TensorBoard. None of them
-changes the training."""
+"""How a training goes and ends, for its observers: a bar on a terminal, lines elsewhere, metrics.jsonl, TensorBoard.
+None of them changes the training."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, TextIO
+from dataclasses import dataclass, field
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from regard.errors import RegardError
-from regard.runs.number_format import say_loss
-from regard.runs.program_name import shell_command
+from regard.runs.environment import shell_command
+from regard.runs.evaluations import LAST, RISING
+from regard.runs.number_format import say_loss, say_measures, say_time
 from regard.runs.run import Run, run_group_above
-from regard.training.result import Result, say_measures, say_time
 
 FEW_STEPS = 100  # fewer hardly train a model
 NEWS = 0.4  # a new number of steps is told if it differs by this share from the one told before
@@ -33,30 +34,56 @@ def how_to_go_on(run: Run) -> str:
     return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(place))}")
 
 
-def _what_fits(steps: int) -> str:
-    """The number of steps that a budget in minutes became."""
-    if steps == 1:
-        return "only one step fits into the budget; give more minutes"
-    if steps < FEW_STEPS:
-        return f"only {steps} steps fit into the budget, which are few; give more minutes, or --train.steps"
-    return f"{steps:,} steps fit into the budget"
+@dataclass(frozen=True)
+class Result:
+    """How a training ended. `measures` are those of the last evaluation, `best` those of the saved
+    weights."""
 
+    step: int  # steps done
+    steps: int | None  # steps planned; None: it stopped before they were known
+    reason: Literal["done", "stopped", "patience"]
+    loss: float | None = None  # train loss of the last step in this process
+    measures: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+    best_step: int | None = None
+    seconds: float = 0.0  # over all processes of the run
+    notes: tuple[str, ...] = ()
+    again: str = "--resume"  # how to resume
+    keep: str = "loss"  # the measure by which the best was chosen
+    averaged: bool = False  # are the saved weights a moving average?
+    advice: str | None = None  # what the history of its evaluations says about the next run
+    stride: int = 1  # each evaluation took one of so many validation batches
 
-def _is_news(steps: int, before: int) -> bool:
-    return abs(steps - before) >= NEWS * before
+    def say(self) -> str:
+        """One line for the user."""
+        of = "" if self.steps is None else f" of {self.steps:,}"
+        best = why = ""
+        if self.best_step is not None:
+            which = "last" if self.keep == LAST else "best"
+            best = f"; {which} validation {say_measures(self.best, loss='')} at step {self.best_step:,}"
+        if self.reason == "stopped":
+            return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
+        if self.reason == "patience":
+            why = f" because the validation {self.keep} no longer {'rises' if self.keep in RISING else 'falls'}"
+        steps = "1 step" if self.step == 1 else f"{self.step:,} steps"
+        return f"{steps} in {say_time(self.seconds)}{why}{best}"
 
+    def kept(self) -> str:
+        """Which weights are in model.safetensors."""
+        weights = "the averaged weights" if self.averaged else "the weights"
+        if self.best_step is None:
+            return f"kept: {weights} of step {self.step:,}, the last one; there was no evaluation on a validation split"
+        if self.keep == LAST:
+            return f"kept: {weights} of step {self.best_step:,}, the last that were evaluated"
+        last = ", the last one" if self.best_step == self.step else ""
+        best = "highest" if self.keep in RISING else "lowest"
+        return f"kept: {weights} of step {self.best_step:,}{last}, which had the {best} validation {self.keep}"
 
-def _what_changed(steps: int, before: int) -> str:
-    """A plan that was made again."""
-    if steps < before:
-        return f"steps take longer than at first: {steps:,} fit into the budget, not {before:,}"
-    return f"steps take less time than at first: {steps:,} fit into the budget, not {before:,}"
-
-
-def _where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
-    if first_step == steps:
-        return f"all {steps:,} steps of {run.path} are done; to train more, start a new run with --from {run.quoted}"
-    return f"going on from step {first_step} in {run.path}"
+    def lines(self) -> list[str]:
+        """All lines that are printed at the end."""
+        kept = [self.kept()] if self.step else []
+        advice = [] if self.advice is None else [f"note: {self.advice}"]
+        return [self.say(), *kept, *advice]
 
 
 class Observer:
@@ -160,75 +187,100 @@ class Metrics(Observer):
         self.waiting.append({"step": self.step, "event": event, **values, "seconds": seconds})
 
 
-class Lines(Observer):
-    """A line now and then, for logs and pipes."""
+class Printer(Observer):
+    """Prints what happens, line by line. A subclass says where, and how it shows steps."""
 
-    def __init__(self, stream: TextIO | None = None, every: float = 10.0) -> None:
-        self.stream, self.every = stream, every
-        self.steps: int | None = None
+    shows_steps = False  # is the number of steps in sight anyway?
+
+    def __init__(self) -> None:
         self.said: int | None = None  # the number of steps that was told last
         self.speed = Speed()
-        self.told = 0.0
+        self.told = 0.0  # when something was printed or shown
+
+    def say(self, text: str) -> None:
+        raise TypeError(f"{type(self).__name__} must define say(text)")
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
-        self.steps = steps
         self.speed.start(steps, first_step, run.config.unit)
-        if first_step:
-            self._say(_where_it_goes_on(run, steps, first_step))
+        if first_step and first_step == steps:
+            more = f"to train more, start a new run with --from {run.quoted}"
+            self.say(f"all {steps:,} steps of {run.path} are done; {more}")
+        elif first_step:
+            self.say(f"going on from step {first_step} in {run.path}")
 
     def decided(self, steps: int, before: int | None = None) -> None:
-        self.steps = self.speed.steps = steps
+        self.speed.steps = steps
         if before is None:
-            self._say(_what_fits(steps))
-        elif _is_news(steps, self.said or before):
-            self._say(_what_changed(steps, self.said or before))
+            self._say_what_fits(steps)
         else:
-            return
+            told = self.said or before
+            if abs(steps - told) < NEWS * told:
+                return
+            how = "longer" if steps < told else "less time"
+            self.say(f"steps take {how} than at first: {steps:,} fit into the budget, not {told:,}")
         self.said = steps
 
-    def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
-        self.speed.add(step, loss, tokens, seconds)
-        if time.perf_counter() - self.told >= self.every:
-            self._say(f"step {step:,}{self._of()}  {self.speed.say_loss()}{self.speed.say()}")
-
-    def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
-        self._say(f"step {step:,}{self._of()}  {self.speed.say_loss()}validation {say_measures(measures)}")
+    def _say_what_fits(self, steps: int) -> None:
+        if steps == 1:
+            self.say("only one step fits into the budget; give more minutes")
+        elif steps < FEW_STEPS:
+            self.say(f"only {steps} steps fit into the budget, which are few; give more minutes, or --train.steps")
+        elif not self.shows_steps:
+            self.say(f"{steps:,} steps fit into the budget")
 
     def sampled(self, step: int, text: str) -> None:
-        self._say(f"── sample after step {step:,} ──\n{text}\n──")
+        self.say(f"── sample after step {step:,} ──\n{text}\n──")
 
     def noted(self, text: str) -> None:
-        self._say(f"note: {text}")
+        self.say(f"note: {text}")
 
     def described(self, text: str) -> None:
-        self._say(text)
+        self.say(text)
 
     def working(self, text: str) -> None:
-        self._say(text)
+        self.say(text)
 
     def ended(self, result: Result) -> None:
         for line in result.lines():
-            self._say(line)
+            self.say(line)
 
     def concluded(self, text: str) -> None:
-        self._say(text)
+        self.say(text)
 
-    def _of(self) -> str:
-        if self.steps:
-            return f"/{self.steps:,}"
-        return ""
 
-    def _say(self, text: str) -> None:
+class Lines(Printer):
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = 10.0) -> None:
+        super().__init__()
+        self.stream, self.every = stream, every
+
+    def say(self, text: str) -> None:
         self.told = time.perf_counter()
         stream = sys.stdout if self.stream is None else self.stream
         stream.write(text + "\n")
         stream.flush()
 
+    def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
+        self.speed.add(step, loss, tokens, seconds)
+        if time.perf_counter() - self.told >= self.every:
+            self._say_step(step, self.speed.say())
 
-class Bar(Observer):
+    def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
+        self._say_step(step, f"validation {say_measures(measures, loss='')}")
+
+    def _say_step(self, step: int, text: str) -> None:
+        of = f"/{self.speed.steps:,}" if self.speed.steps else ""
+        self.say(f"step {step:,}{of}  {self.speed.say_loss()}{text}")
+
+
+class Bar(Printer):
     """A progress bar: step, loss, validation, tokens per second, time left."""
 
+    shows_steps = True
+
     def __init__(self, console: Console | None = None) -> None:
+        super().__init__()
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -238,33 +290,24 @@ class Bar(Observer):
             refresh_per_second=4,
         )
         self.task: TaskID | None = None
-        self.said: int | None = None  # the number of steps that was told last
-        self.speed = Speed()
         self.validation = ""
-        self.told = 0.0
+
+    def say(self, text: str) -> None:
+        self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
-        self.speed.start(steps, first_step, run.config.unit)
         if self.task is not None:  # of the run before, where there are several
             self.progress.remove_task(self.task)
         self.validation = ""
         name = "training" if run_group_above(run.path) is None else run.path.name
         self.task = self.progress.add_task(name, total=steps, completed=first_step, numbers="")
         self.progress.start()
-        if first_step:
-            self._say(_where_it_goes_on(run, steps, first_step))
+        super().started(run, steps, first_step)
 
     def decided(self, steps: int, before: int | None = None) -> None:
-        self.speed.steps = steps
         if self.task is not None:
             self.progress.update(self.task, total=steps)
-        if before is None:
-            self.said = steps
-            if steps < FEW_STEPS:
-                self._say(_what_fits(steps))
-        elif _is_news(steps, self.said or before):
-            self._say(_what_changed(steps, self.said or before))
-            self.said = steps
+        super().decided(steps, before)
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -272,29 +315,13 @@ class Bar(Observer):
             self._show()
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
-        self.validation = f"validation {say_measures(measures)}  "
+        self.validation = f"validation {say_measures(measures, loss='')}  "
         self._show()
-
-    def sampled(self, step: int, text: str) -> None:
-        self._say(f"── sample after step {step:,} ──\n{text}\n──")
-
-    def noted(self, text: str) -> None:
-        self._say(f"note: {text}")
-
-    def described(self, text: str) -> None:
-        self._say(text)
-
-    def working(self, text: str) -> None:
-        self._say(text)
 
     def ended(self, result: Result) -> None:
         self._show()
         self.progress.stop()
-        for line in result.lines():
-            self._say(line)
-
-    def concluded(self, text: str) -> None:
-        self._say(text)
+        super().ended(result)
 
     def failed(self, error: BaseException) -> None:
         self.progress.stop()
@@ -304,9 +331,6 @@ class Bar(Observer):
         if self.task is not None:
             numbers = f"{self.speed.say_loss()}{self.validation}{self.speed.say()}"
             self.progress.update(self.task, completed=self.speed.step, numbers=numbers)
-
-    def _say(self, text: str) -> None:
-        self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Board(Observer):
@@ -358,9 +382,7 @@ def tell(observers: Iterable[Any], what: str, *facts: Any) -> None:
 
 def watch() -> Observer:
     """A bar on a terminal, lines elsewhere."""
-    if sys.stdout.isatty():
-        return Bar()
-    return Lines()
+    return Bar() if sys.stdout.isatty() else Lines()
 
 
 class Speed:
@@ -381,15 +403,10 @@ class Speed:
 
     def say_loss(self) -> str:
         """The smoothed loss and two spaces; nothing before the first step."""
-        if math.isnan(self.loss):
-            return ""
-        return f"loss {say_loss(self.loss)}  "
+        return "" if math.isnan(self.loss) else f"loss {say_loss(self.loss)}  "
 
     def say(self) -> str:
-        if self.seconds:
-            rate = f"{self.tokens / self.seconds:,.0f} {self.unit}/s"
-        else:
-            rate = ""
+        rate = f"{self.tokens / self.seconds:,.0f} {self.unit}/s" if self.seconds else ""
         if not self.steps or self.step == self.first:
             return rate
         pace = (time.perf_counter() - self.began) / (self.step - self.first)  # evaluations and checkpoints included

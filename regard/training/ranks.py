@@ -25,7 +25,7 @@ from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined
 
 from regard.errors import RegardError
 from regard.machine import memory_of_machine
-from regard.runs.paths import new_run_path
+from regard.runs.new_run import new_run_path
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
+from regard.nn.moe import Experts, Routing, find_experts, hear_routes
 from regard.training import optimisers
-from regard.training.average import Average
-from regard.training.balance import Balance, busiest
 from regard.training.checkpoint import Checkpoint, Snapshot, write_files
 from regard.training.config import TrainConfig
+from regard.training.optimisers import Average, schedule
 from regard.training.ranks import ALONE, Ranks
-from regard.training.schedule import schedule
+from regard.training.sums import Numbers
 from regard.training.tasks import Task
 
 OTHER_NAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps"}  # of devices, as people type them
@@ -44,10 +44,7 @@ class Stepper:
         self.balance = Balance(model)
         self.snapshot = Snapshot()
         self.load_of_experts: dict[str, list[float]] = {}  # in the last evaluation, by layer
-        if config.average is None:
-            self.average = None
-        else:
-            self.average = Average(model, config.average)
+        self.average = None if config.average is None else Average(model, config.average)
 
     def place(self, model: nn.Module) -> nn.Module:
         """The model as it is trained: as it is."""
@@ -100,14 +97,8 @@ class Stepper:
     def judging(self) -> Iterator[None]:
         """The model for evaluation: in eval mode, without gradients, with averaged weights if there are any,
         and not compiled, because each new length of a sample or of a last batch would be compiled anew."""
-        if self.config.compile:
-            eager = torch.compiler.set_stance("force_eager")
-        else:
-            eager = nullcontext()
-        if self.average is None:
-            averaged: AbstractContextManager[None] = nullcontext()
-        else:
-            averaged = self.average.in_place()
+        eager = torch.compiler.set_stance("force_eager") if self.config.compile else nullcontext()
+        averaged = nullcontext() if self.average is None else self.average.in_place()
         self.model.eval()
         try:
             with torch.no_grad(), self.precision(), eager, averaged:
@@ -213,13 +204,8 @@ def seed_all(seed: int, step: int, device: torch.device, rank: int = 0) -> None:
 def pick_device(name: str) -> torch.device:
     """The device of this name; auto: an accelerator if there is one, else the CPU."""
     if name == "auto":
-        if torch.accelerator.is_available():
-            found = torch.accelerator.current_accelerator()
-        else:
-            found = None
-        if found is None:
-            return torch.device("cpu")
-        return found
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return torch.device("cpu") if found is None else found
     return open_device(name, advice="try auto or cpu")
 
 
@@ -249,3 +235,88 @@ def _above_zero(count: Any) -> Any:
     if isinstance(count, Tensor):
         return count.clamp(min=1)
     return max(count, 1)
+
+
+# ── balance of experts
+
+
+BUSIEST = "busiest expert"  # the measure: its share of the tokens, as a multiple of an equal share
+
+
+class Balance:
+    """What the layers of experts of a model were asked in a step, or in an evaluation."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.present = bool(find_experts(model))
+        self.heard: list[tuple[float, Routing]] = []  # of a training step
+        self.counts: dict[str, Tensor] = {}  # of an evaluation: how often each expert of a layer was chosen
+
+    @contextmanager
+    def listening(self, copy: nn.Module | None = None) -> Iterator[None]:
+        """Inside, every call is heard. copy: listen to this copy of the model instead"""
+        with hear_routes(self.model if copy is None else copy, self._hear):
+            yield
+
+    def _hear(self, name: str, layer: Experts, routing: Routing) -> None:
+        if torch.is_grad_enabled():
+            self.heard.append((layer.balance, routing))
+        elif name in self.counts:
+            self.counts[name] = self.counts[name] + routing.hits()
+        else:
+            self.counts[name] = routing.hits()
+
+    def begin(self) -> None:
+        """Forget what was heard before, such as blocks that were computed again for their gradients."""
+        self.heard = []
+
+    def take_loss(self, add_up: Callable[[Tensor], Tensor] | None = None) -> Tensor | None:
+        """Σ over layers of balance · e Σ f_i P_i, of what was heard since the last time; None: nothing to add.
+        add_up: sums choices over the processes that have the other slices of the batch"""
+        heard, self.heard = self.heard, []
+        losses = [weight * routing.balance(add_up) for weight, routing in heard if weight]
+        if not losses:
+            return None
+        return torch.stack(losses).sum()
+
+    def take_load(self, add_up: Callable[[Numbers], Numbers] = dict) -> dict[str, list[float]]:
+        """The share of all choices that fell on each expert, by the name of the layer, since the last time.
+        add_up: sums over processes"""
+        counts, self.counts = self.counts, {}
+        found = add_up({name: [float(hits) for hits in each] for name, each in counts.items()})
+        return {name: [hits / max(1.0, sum(each)) for hits in each] for name, each in found.items()}
+
+
+def busiest(load: dict[str, list[float]]) -> dict[str, float]:
+    """A measure of an evaluation: 1 if all experts have the same share of tokens; of several layers, the worst."""
+    if not load:
+        return {}
+    return {BUSIEST: max(len(shares) * max(shares) for shares in load.values())}
+
+
+# ── torch.compile
+
+
+@contextmanager
+def compile_steps(model: nn.Module) -> Iterator[None]:
+    """Inside, calls of the model are compiled. What the compiler cannot do is an error of one line."""
+    model.compile()
+    try:
+        yield
+    except RuntimeError as error:
+        from torch._dynamo.exc import BackendCompilerFailed  # here: importing it takes a second
+
+        if not isinstance(error, BackendCompilerFailed):
+            raise
+        raise RegardError(f"--train.compile cannot be used here: {_why(error.inner_exception)}") from error
+    finally:
+        model._compiled_call_impl = None
+
+
+def _why(error: Exception) -> str:
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    if isinstance(error, InvalidCxxCompiler):
+        return "torch.compile found no C++ compiler; install g++ (or name yours in CXX), or train without it"
+    words = str(error).strip().split("\n")[0]
+    return f"torch.compile failed ({type(error).__name__}: {words}); train without it, or add --debug to see where"

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import IGNORE, Batch
+from regard.data.batch import IGNORE, Batch, Source
 from regard.errors import RegardError, did_you_mean
+from regard.nn.eval_mode import eval_mode
 from regard.training.cross_entropy import cross_entropy
 from regard.training.scores import ScoreList, Scores
 from regard.training.sums import Count, Sums, number_batches
@@ -279,15 +280,9 @@ class Custom:
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         found = self.function(model, batch)
-        if isinstance(found, tuple):
-            loss, count = found
-        else:
-            loss, count = (found, batch.rows)
+        loss, count = found if isinstance(found, tuple) else (found, batch.rows)
         if not isinstance(loss, Tensor) or loss.dim() != 0:
-            if isinstance(loss, Tensor):
-                given = f"shape {tuple(loss.shape)}"
-            else:
-                given = type(loss).__name__
+            given = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise RegardError(f"a task must return the mean loss as a scalar tensor, got {given}; try loss.mean()")
         return loss, count
 
@@ -335,3 +330,41 @@ def _cross_entropy(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Te
     flat = target.reshape(-1).long()
     total = cross_entropy(logits.reshape(-1, logits.shape[-1]), flat, smoothing)
     return total, (flat != IGNORE).sum()
+
+
+# ── a check of labels before the first step
+
+
+def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> None:
+    """Raise a ValueError if labels of a classifier are not whole numbers, or not among its classes.
+
+    It checks all labels of a pair of tensors, but only the first batch of other sources, which may be slow.
+    """
+    if type(task) is not Classify:
+        return
+    batch = source.batch(0)
+    target, real = batch.target, batch.get("real")
+    if isinstance(data, tuple | list) and all(isinstance(each, Tensor) for each in data):
+        target, real = data[1], data[2] if len(data) > 2 else None
+    if target.is_floating_point() or target.is_complex():
+        raise RegardError(
+            "labels of task='classify' must be whole numbers, got "
+            f"{str(target.dtype).removeprefix('torch.')}; use "
+            f"labels.long(), or task='regress' for measured numbers"
+        )
+    if real is not None and real.shape == target.shape:
+        target = target[real]
+    classes = _scores(model, batch)
+    wrong = target[((target < 0) | (target >= classes)) & (target != IGNORE)]
+    if wrong.numel():
+        raise RegardError(
+            f"labels must be from 0 to {classes - 1}, because the model gives {classes} scores, got "
+            f"{int(wrong[0])}; give the model one output for each class, and count classes from 0"
+        )
+
+
+def _scores(model: nn.Module, batch: Batch) -> int:
+    """The number of scores that a model returns. The model and the random state stay as they were."""
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), eval_mode(model):
+        return call(model, batch.to(device)).shape[-1]

@@ -99,9 +99,9 @@ def train(words: list[str]) -> int:
     rest = [word for word in rest if word not in ("--resume", "--no-report")]
 
     from regard.recipes.base import get_recipe
-    from regard.runs.program_name import shell_command
+    from regard.runs.environment import shell_command
     from regard.runs.run_group import Repeats
-    from regard.training.keep_memory import retain_freed_memory
+    from regard.training.memory import retain_freed_memory
     from regard.training.progress import Ending
     from regard.training.ranks import current_ranks
     from regard.verbs import options
@@ -144,7 +144,7 @@ def train_as_asked(
     from regard.recipes.base import settings_of
     from regard.recipes.request import TrainRequest
     from regard.recipes.settings import apply_settings, moved_data
-    from regard.runs.paths import latest_run_path
+    from regard.runs.new_run import latest_run_path
     from regard.runs.run import Run
     from regard.runs.run_group import Repeats
     from regard.targets.imported import open_run
@@ -266,7 +266,7 @@ def predict(words: list[str]) -> int:
         _, vectors = embed(words[0], words[1:], chosen.embeddings, column=column, options=data, note=_print_note)
         print(f"{chosen.embeddings}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
         return 0
-    from regard.training.keep_memory import retain_freed_memory
+    from regard.training.memory import retain_freed_memory
     from regard.verbs.answers import AnswersPrinter
     from regard.verbs.predict import iter_predictions
 
@@ -302,7 +302,7 @@ def evaluate(words: list[str]) -> int:
     chosen, words = options
     path = one_word(words, "evaluate", "run")
     from regard.files import json_text
-    from regard.training.keep_memory import retain_freed_memory
+    from regard.training.memory import retain_freed_memory
     from regard.verbs.console import spinner
     from regard.verbs.evaluate import evaluate as measure
 

@@ -32,7 +32,7 @@ def compare(words: list[str]) -> int:
     if chosen.out is not None and not chosen.out.lower().endswith(".html"):
         raise RegardError(f"--out is a page and must end in .html, got {chosen.out!r}")
     from regard.files import json_text
-    from regard.training.keep_memory import retain_freed_memory
+    from regard.training.memory import retain_freed_memory
     from regard.verbs.compare import compare as beside_each_other
     from regard.verbs.compare_page import write_page
     from regard.verbs.console import spinner

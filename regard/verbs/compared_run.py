@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from regard.look.plot import smooth
 from regard.look.redact_paths import PERSONAL
-from regard.runs.best_checkpoint import best_evaluation
+from regard.runs.evaluations import best_evaluation
 from regard.runs.load import build
 from regard.runs.run import Run
 

@@ -21,8 +21,7 @@ from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.symmetry.report import law_title
 from regard.targets.open import target_of_run
-from regard.training.progress import Observer, tell
-from regard.training.result import Result
+from regard.training.progress import Observer, Result, tell
 from regard.verbs.check import write_laws
 from regard.verbs.look import write_report
 from regard.verbs.outcome_line import outcome_line
@@ -149,5 +148,9 @@ def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
         if not as_declared and (law["declared"] != "not promised" or law["measured"] == "unknown"):
             found.setdefault(str(law["measured"]), []).append(law_title(law["law"], law.get("by")))
     hold = found.pop("holds", ["none"])
+    unknown = found.pop("unknown", [])
     others = [f"{how}: {', '.join(each)}" for how, each in found.items()]
+    if unknown:
+        reasons = dict.fromkeys(str(law["reason"]) for law in laws if law["measured"] == "unknown")
+        others.append(f"unknown: {', '.join(unknown)}, because {'; '.join(reasons)}")
     return "; ".join([f"laws that hold: {', '.join(hold)}", *others])

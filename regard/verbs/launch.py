@@ -20,7 +20,7 @@ def wanted_processes(words: list[str], resume: bool, out: str | None, recipe: st
             return _read_count(given)
     if not resume:
         return 1
-    from regard.runs.paths import latest_run_path
+    from regard.runs.new_run import latest_run_path
     from regard.runs.run import Run
 
     place_of_run = out or latest_run_path(recipe)

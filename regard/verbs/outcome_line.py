@@ -8,10 +8,10 @@ from typing import Any
 
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Job
-from regard.runs.best_checkpoint import LAST, main_measure
+from regard.runs.evaluations import LAST, main_measure
 from regard.runs.number_format import say_measure, say_value
 from regard.runs.run import Run
-from regard.training.result import Result
+from regard.training.progress import Result
 
 
 def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) -> str | None:

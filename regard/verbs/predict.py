@@ -95,11 +95,7 @@ def _open_inputs(inputs: Any, run: Run, recipe: Recipe, stack: ExitStack) -> tup
         return [file], {file: NAME}
     one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
     several = [inputs] if one else inputs
-    taken = recipe.take_inputs(several)
-    if taken is None:
-        return recipe.expand_inputs(_to_paths(several, run, recipe)), {}
-    names = stack.enter_context(taken)
-    return list(names), names
+    return recipe.expand_inputs(_to_paths(several, run, recipe)), {}
 
 
 def _restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction:

@@ -30,8 +30,7 @@ from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, apply_settings, moved_data
 from regard.recipes.start_from import check_body, copy_weights
 from regard.runs.lock import exclusive_lock
-from regard.runs.new_run import new_run
-from regard.runs.paths import latest_run_path, new_run_path
+from regard.runs.new_run import latest_run_path, new_run, new_run_path
 from regard.runs.run import Run, SharedRun
 from regard.runs.run_config import read_run_config
 from regard.runs.run_group import Repeats
@@ -39,11 +38,10 @@ from regard.targets.imported import open_run
 from regard.training import loop
 from regard.training.config import TrainConfig
 from regard.training.distributed import choose_stepper
-from regard.training.labels import check_labels
 from regard.training.progress import Observer, tell, watch
 from regard.training.ranks import Ranks, current_ranks, join_ranks, telling_errors
 from regard.training.step import pick_device
-from regard.training.tasks import as_task
+from regard.training.tasks import as_task, check_labels
 from regard.verbs.finish import finish_run
 
 Place = str | os.PathLike[str]

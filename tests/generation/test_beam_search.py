@@ -14,8 +14,7 @@ from regard.models.conv import Conv
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.experts import PlainMLP
-from regard.models.recurrent import GRU, LSTM
-from regard.models.recurrent_seq2seq import GRUSeq2Seq, LSTMSeq2Seq
+from regard.models.recurrent import GRU, LSTM, GRUSeq2Seq, LSTMSeq2Seq
 
 END, V, LONGEST = 0, 5, 5
 

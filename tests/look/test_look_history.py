@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.look.plot import drawn_curves
 from regard.look.views import history
-from regard.runs.best_checkpoint import LAST
+from regard.runs.evaluations import LAST
 from regard.runs.number_format import say_loss
 from regard.runs.run_config import RunConfig
 

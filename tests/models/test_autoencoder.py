@@ -8,8 +8,16 @@ import torch
 from torch import nn
 
 from regard.errors import RegardError
-from regard.models.autoencoder import VAE, Autoencoder, AutoencoderConfig, Denoising, DenoisingConfig, VAEConfig
-from regard.models.corruption import GREY, NOISES
+from regard.models.autoencoder import (
+    GREY,
+    NOISES,
+    VAE,
+    Autoencoder,
+    AutoencoderConfig,
+    Denoising,
+    DenoisingConfig,
+    VAEConfig,
+)
 from regard.models.elbo import weighted_bound
 from regard.models.sample_inputs import build_seeded
 from regard.symmetry.check import check

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributions as D
 
-from regard.models.likelihoods import LEVELS, LIKELIHOODS, Bernoulli, Discretised, Gaussian, Points
+from regard.models.elbo import LEVELS, LIKELIHOODS, Bernoulli, Discretised, Gaussian, Points
 
 SHAPE = (2, 3, 3)
 

@@ -16,7 +16,7 @@ from regard.models.attentions import BigBirdAttention, WindowAttention
 from regard.models.decoder import DecoderConfig
 from regard.models.sequence_model import BIASES, POSITIONS
 from regard.symmetry.check import check
-from regard.training.recompute import recomputing
+from regard.training.memory import recompute_activations
 from tests.models.sequences import SMALL, VOCAB, B, decoder, gap, some_tokens
 
 N, SEGMENT, MEMORY = 23, 5, 8
@@ -98,7 +98,7 @@ def test_gradients_stop_at_segments(position, bias, monkeypatch):
     found = gradients(model, (in_pieces(model, tokens, memories) * weights).sum())
     model.zero_grad()
     again = model.memories()
-    with recomputing(model):  # blocks are computed twice, and remember once
+    with recompute_activations(model):  # blocks are computed twice, and remember once
         for start in range(0, N, SEGMENT):
             part = slice(start, start + SEGMENT)
             (model(tokens[:, part], caches=again) * weights[:, part]).sum().backward()

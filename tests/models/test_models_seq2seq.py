@@ -8,11 +8,11 @@ from torch import nn
 from regard.config import from_json, options_of, override, to_json
 from regard.errors import RegardError
 from regard.look.record import record
-from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
+from regard.models.conv import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.cost import cost_of_pair, count_operations
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.experts import PlainMLP
-from regard.models.recurrent_seq2seq import GRUSeq2Seq, GRUSeq2SeqConfig, LSTMSeq2Seq, LSTMSeq2SeqConfig
+from regard.models.recurrent import GRUSeq2Seq, GRUSeq2SeqConfig, LSTMSeq2Seq, LSTMSeq2SeqConfig
 from regard.nn.block import deepnorm_scales
 from regard.nn.moe import find_experts
 

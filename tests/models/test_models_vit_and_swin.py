@@ -6,9 +6,17 @@ import pytest
 import torch
 
 from regard.config import from_json, to_json
-from regard.models.convnets import DenseNet, DenseNetConfig, LeNet, LeNetConfig, ResNet, ResNetConfig
+from regard.models.convnets import (
+    DenseNet,
+    DenseNetConfig,
+    LeNet,
+    LeNetConfig,
+    ResNet,
+    ResNet9,
+    ResNet9Config,
+    ResNetConfig,
+)
 from regard.models.group_cnn import GroupCNN, GroupCNNConfig
-from regard.models.resnet9 import ResNet9, ResNet9Config
 from regard.models.sample_inputs import build_seeded
 from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig

@@ -12,7 +12,7 @@ from regard.models.vit import ViT, ViTConfig
 from regard.nn import block
 from regard.nn.block import Stack
 from regard.nn.drop_path import Join, Part, depth_schedule, draw_rows, with_branch
-from regard.training.recompute import recomputing
+from regard.training.memory import recompute_activations
 
 SIZES = {"classes": 3, "colours": 2, "size": 12, "drop_path": 0.6}
 MODELS = {
@@ -187,7 +187,7 @@ def test_a_stream_of_float32_stays_one_under_autocast():
 def test_what_is_computed_again_leaves_out_the_same():
     model, x = MODELS["Swin"](), torch.randn(4, 2, 12, 12)
     true = gradients(model, x, 3)
-    with recomputing(model):
+    with recompute_activations(model):
         for a, b in zip(true, gradients(model, x, 3), strict=True):
             torch.testing.assert_close(a, b)
 

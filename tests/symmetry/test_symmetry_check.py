@@ -245,6 +245,7 @@ def test_the_report_for_machines_and_for_people():
         "dtype",
         "seconds",
         "length",
+        "rows",
         "after",
         "ok",
     }

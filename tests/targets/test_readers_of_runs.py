@@ -39,7 +39,9 @@ def run(tmp_path, monkeypatch):
         settings = RECIPES[type(model)](data=data, model=model, train=TrainConfig(batch=4))
         job = recipe.prepare(settings, DataContext(cache=tmp_path))
         sections = {"model": job.model, "data": data, "train": settings.train, **job.summary}
-        made = create_run(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
+        made = create_run(
+            tmp_path / name, {"recipe": recipe.name, "problem": job.problem, "kind": job.kind, **sections}
+        )
         network = job.build()
         made.publish(save(network.state_dict()))
         return network, job, open_target(made.path).reader

@@ -46,7 +46,7 @@ def muon_errors():
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import distribute_tensor
 
-    from regard.training.distributed_muon import ShardedMuon, SharedMuon
+    from regard.training.muon import ShardedMuon, SharedMuon
 
     plain, shards, shared = Matrices(), Matrices(), Matrices()
     fully_shard(shards)

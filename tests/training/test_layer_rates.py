@@ -16,8 +16,7 @@ from regard.models.recurrent import LSTM
 from regard.models.swin import Swin
 from regard.models.vit import ViT, ViTConfig
 from regard.training.config import TrainConfig
-from regard.training.layer_rates import layer_rates
-from regard.training.optimisers import make
+from regard.training.optimisers import layer_rates, make
 from tests.training.cases import At, interrupt, losses, says, tiny, train
 
 SMALL = {"dim": 16, "heads": 2}

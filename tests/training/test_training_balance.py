@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from regard.nn.moe import Experts, find_experts
-from regard.training.balance import Balance, busiest
 from regard.training.config import TrainConfig
 from regard.training.muon import Muon
 from regard.training.optimisers import make, split
+from regard.training.step import Balance, busiest
 from tests.training.cases import VOCAB, WIDTH, losses, train
 
 

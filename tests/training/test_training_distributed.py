@@ -18,9 +18,9 @@ import regard
 from regard.data.batch import Batch
 from regard.data.slices import refuse_slice, slice_batch, slice_graphs
 from regard.errors import RegardError
+from regard.training.checkpoint import write_shards
 from regard.training.config import TrainConfig
 from regard.training.distributed import DistributedStepper, choose_parallel
-from regard.training.sharded_state import write_shards
 from tests.training.distributed_cases import CASES, CHANCE, train_case, train_seeds, write_cases
 
 

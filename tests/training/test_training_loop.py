@@ -18,14 +18,14 @@ from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError
 from regard.look.views.history import curves
 from regard.look.views.outcome import outcome
-from regard.runs.convergence import advise
+from regard.runs.evaluations import advise
 from regard.runs.load import load_weights
 from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
+from regard.training.memory import blocks, recompute_activations
 from regard.training.progress import Lines
-from regard.training.recompute import blocks, recomputing
 from regard.training.step import pick_device, pick_half, seed_all
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress
 from tests.training.cases import VOCAB, WIDTH, At, Pairs, Tiny, interrupt, losses, says, tiny, train
@@ -210,13 +210,13 @@ def test_recompute_forgets_activations():
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
         model(Pairs().batch(0)["tokens"])
         plain, _ = sum(kept), kept.clear()
-        with recomputing(model):
+        with recompute_activations(model):
             model(Pairs().batch(0)["tokens"])
     assert sum(kept) < plain / 2
     assert len(blocks(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))) == 2
     with (
         pytest.raises(ValueError, match="recompute.*blocks.*Linear.*nn.ModuleList.*nn.Sequential"),
-        recomputing(nn.Linear(2, 2)),
+        recompute_activations(nn.Linear(2, 2)),
     ):
         pass
 

@@ -13,8 +13,8 @@ from regard.training import budget, loop
 from regard.training.budget import Plan
 from regard.training.checkpoint import Checkpoints
 from regard.training.config import TrainConfig
+from regard.training.optimisers import schedule
 from regard.training.progress import Lines, Observer
-from regard.training.schedule import schedule
 from regard.training.threads import ThreadTrial
 from tests.training.cases import At, Pairs, interrupt, losses, says, train
 

@@ -9,9 +9,8 @@ from torch import nn
 from regard.nn.ngram_logistic import BagOfNGrams
 from regard.training.config import TrainConfig
 from regard.training.muon import POLYNOMIALS, Muon, orthogonalise
-from regard.training.optimisers import SPARSE_LR, make, split
+from regard.training.optimisers import SPARSE_LR, last_before_decay, make, schedule, split
 from regard.training.rules import SGD, Adam, AdamW
-from regard.training.schedule import last_before_decay, schedule
 from tests.training.cases import tiny
 
 SHAPES = [(24, 24), (24, 96), (96, 24), (5, 7), (1, 9)]

@@ -14,11 +14,10 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from regard.runs.new_run import create_run
-from regard.runs.number_format import say_loss
+from regard.runs.number_format import say_loss, say_time
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
-from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Speed, how_to_go_on, watch
-from regard.training.result import Result, say_time
+from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Result, Speed, how_to_go_on, watch
 from tests.training.cases import losses, says, train
 
 

@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard import __version__, registry
 from regard.errors import RegardError
-from regard.runs import program_name
+from regard.runs import environment
 from regard.verbs import commands, main
 from regard.verbs.finish import laws_in_a_line
 
@@ -136,18 +136,18 @@ def test_debug_shows_the_traceback(monkeypatch, words):
 
 
 def test_a_suggested_command_can_be_typed_as_it_stands(monkeypatch, tmp_path):
-    monkeypatch.setattr(program_name.shutil, "which", lambda name: None)
+    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
     called = tmp_path / "my tools" / "regard"
     called.parent.mkdir()
     called.touch()
     for first, said in ((str(called), f"'{called}'"), ("gone/regard", "regard"), ("some/pytest", "regard")):
         monkeypatch.setattr(sys, "argv", [first, "train"])
-        assert program_name.shell_command("regard generate runs/text") == f"{said} generate runs/text"
+        assert environment.shell_command("regard generate runs/text") == f"{said} generate runs/text"
     monkeypatch.setattr(sys, "argv", [str(ROOT / "regard" / "__main__.py"), "train"])
     monkeypatch.setattr(sys, "orig_argv", [".venv/bin/python", "-m", "regard", "train"])
-    assert program_name.shell_command("regard list") == ".venv/bin/python -m regard list"
-    monkeypatch.setattr(program_name.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert program_name.shell_command("regard list") == "regard list"
+    assert environment.shell_command("regard list") == ".venv/bin/python -m regard list"
+    monkeypatch.setattr(environment.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert environment.shell_command("regard list") == "regard list"
 
 
 def test_help_of_generate_and_predict_explains_what_they_take(capsys):
@@ -209,6 +209,8 @@ def test_the_laws_of_a_run_in_a_line():
         ("neighbours", "not promised", "broken"),
         ("reordering", "not promised", "holds"),  # of a few tokens
     ]
-    line = laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
-    assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling"
+    line = laws_in_a_line(
+        [dict(zip(("law", "declared", "measured"), law, strict=True), reason="no trial") for law in laws]
+    )
+    assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling, because no trial"
     assert laws_in_a_line([]) == "laws that hold: none"

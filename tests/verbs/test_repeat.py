@@ -12,8 +12,8 @@ import torch
 
 import regard
 from regard.errors import RegardError
+from regard.runs.new_run import latest_run_path
 from regard.runs.number_format import say_percent
-from regard.runs.paths import latest_run_path
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats, say_spread, spread
 from regard.training.progress import Observer
@@ -149,7 +149,7 @@ def test_a_start_that_fails_leaves_nothing_behind(tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"train__seeds": 2, "data__folds": 3}, "--train.seeds 2 and --data.folds 3.*6 runs"),
+        ({"train__seeds": 2, "data__folds": 3}, "train.seeds.2 and .*data.folds.3.*6 runs"),
         ({"train__seeds": 1}, "seeds.* must be .* from 2 .*got 1"),
         ({"train__seeds": 10**9}, "seeds.* to 1,024"),
         ({"train__seeds": 2, "train__seed": 2**32 - 1}, "seed.* to 4,294,967,295"),

@@ -164,15 +164,17 @@ def check_resumed(words, how, started, settings, out):
         sizes.append("model.classes")
     started = apply_settings(started, dict.fromkeys(sizes, 7))
     kind, over = kind_of(recipe.models, started), repeat.repeated_over(started)
+    problem = recipe.problem_of(started.data, kind)
+    known = {"recipe": recipe.name, "kind": kind, "problem": None if problem is None else problem.name}
     if over is None:
-        sections = {"recipe": recipe.name, "kind": kind, "unit": "rows", "corpus": {}}
+        sections = {**known, "unit": "rows", "corpus": {}}
         sections |= {"data": started.data, "model": started.model, "train": started.train}
         if "start" in how:
             sections |= {"from": str(Run.open(how["start"]).path), "imported": None}
         create_run(out, sections)
     else:
         out.mkdir()
-        facts = {"recipe": recipe.name, "kind": kind, "from": None, "given": None}
+        facts = {**known, "from": None, "given": None}
         Repeats.create(out, over, ("1", "2"), facts | {"settings": to_dict(started)})
     again = ["train", recipe.name, "--resume", "--out", str(out), "--debug"]
     plain = settings(lambda: main(again))

@@ -19,10 +19,9 @@ from regard.recipes.text import job as jobs
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.training import ranks
-from regard.training.labels import check_labels
 from regard.training.progress import Observer
 from regard.training.ranks import RankError
-from regard.training.tasks import as_task
+from regard.training.tasks import as_task, check_labels
 from regard.verbs import generate, main, train
 from regard.verbs.predict import predict
 

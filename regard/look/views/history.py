@@ -12,7 +12,7 @@ from regard.look.plot import smooth
 from regard.look.redact_paths import PERSONAL, without_folders
 from regard.look.view import View
 from regard.nn.moe import count_active
-from regard.runs.best_checkpoint import LAST, best_evaluation, say_best
+from regard.runs.evaluations import LAST, best_evaluation, say_best
 from regard.runs.number_format import say_value
 from regard.runs.run import Run
 

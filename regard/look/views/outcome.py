@@ -13,8 +13,7 @@ from regard.look.encode_arrays import pack_array
 from regard.look.redact_paths import without_folders
 from regard.look.view import View
 from regard.look.views.history import best_scores
-from regard.runs.best_checkpoint import main_measure
-from regard.runs.convergence import advise
+from regard.runs.evaluations import advise, main_measure
 from regard.runs.number_format import say_number, say_percent, say_value
 from regard.runs.report_examples import kept_examples, read_outcome
 from regard.runs.run import Run

@@ -9,72 +9,80 @@ from typing import Any
 
 import numpy as np
 
+from regard import registry
 from regard.data.array import Array
 from regard.data.splits import TRAIN
-from regard.models.autoencoder import AutoencoderConfig, DenoisingConfig, VAEConfig
-from regard.recipes.autoencoder.dataset import Binarise, Form, InputsConfig, find_form
-from regard.recipes.autoencoder.read_inputs import image_reader, splits_of
-from regard.recipes.autoencoder.read_rows import read_rows
-from regard.recipes.autoencoder.unlabelled_images import find_any_images
+from regard.recipes.autoencoder.config import Binarise, InputsConfig
+from regard.recipes.autoencoder.image_inputs import ImageInputs
 from regard.recipes.example import Examples
 from regard.recipes.images.defaults import DIGITS, SMALL, patch_of
-from regard.recipes.images.processor import LARGEST_SIDE, ImagesProcessor, choose_size
-from regard.recipes.settings import Settings, check_choice, path_of, settings_class
+from regard.recipes.images.processor import choose_size
+from regard.recipes.settings import Settings, check_choice, settings_of_kind
 from regard.training.config import TrainConfig
 
-CONFIGS: dict[str, type[AutoencoderConfig]] = {
-    "vae": VAEConfig,
-    "autoencoder": AutoencoderConfig,
-    "denoising": DenoisingConfig,
-}
-SENTENCES = {
-    "vae": "A variational autoencoder: codes near a normal prior, which can be sampled. The default.",
-    "autoencoder": "A plain autoencoder: the smallest error through a small code.",
-    "denoising": "A denoising autoencoder: given corrupted inputs, it gives clean ones back.",
-}
-SETTINGS = {
-    kind: settings_class(f"{kind.title()}Settings", SENTENCES[kind], data=InputsConfig, model=cls)
-    for kind, cls in CONFIGS.items()
-}
+KINDS = ("vae", "autoencoder", "denoising")
+ASKED = ("data.binarise", "model.body", "model.likelihood")  # options on which these defaults depend
 LOOKED_AT = 64  # images that tell which likelihood suits them
 BLACK, WHITE = 25, 230  # a pixel below or above is nearly black or white
 NEARLY = 0.7  # share of such pixels from which grey images are taken for black and white ones
 
 
-def defaults(data: Any = None, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
-    """Settings for these inputs and this kind of model. early: options that are known already"""
-    asked = dict(early or {})
-    path, kind = path_of(data, "autoencoder"), kind or "vae"
-    check_choice("kind of autoencoder", kind, tuple(CONFIGS))
-    named = {name: asked[f"data.{name}"] for name in ("image", "label") if f"data.{name}" in asked}
-    config = InputsConfig(path=path, **named)
-    form = _form_of(config)
+def choose_defaults(
+    data: InputsConfig, examples: Examples, kind: str | None, options: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings for these inputs and this kind of model. options: those of `ASKED` that were given"""
+    kind, asked = kind or "vae", dict(options or {})
+    check_choice("kind of autoencoder", kind, KINDS)
+    if data.binarise != "none":
+        asked.setdefault("data.binarise", data.binarise)
+    form = examples.about["form"]
     if form == "images":
-        return _of_images(config, kind, asked)
-    return _of_numbers(config, kind, form)
+        data, model = _suit_images(data, examples, kind, asked)
+    elif form == "points":
+        model = {"shape": (data.points, 3), "body": "set", "latent": 32, "hidden": 256, "depth": 3}
+    else:
+        model = {"shape": (1,), "latent": 4, "hidden": 128, "sigma": "each"}
+        if np.isin(examples.about["numbers"], (0, 1)).all():
+            model |= {"likelihood": "bernoulli", "sigma": "shared"}
+    built_in = data.path is None and form == "images" and "in_memory" not in examples.about
+    config = registry.find("models", kind).Config(**model)
+    train = _train_config(config.likelihood, built_in=built_in)
+    return settings_of_kind(kind, InputsConfig)(data=data, model=config, train=train)
 
 
-def _form_of(config: InputsConfig) -> Form:
-    """What is wrong with the data is said later, when it is read as was asked for."""
-    try:
-        return find_form(config.path, config.image)
-    except (ValueError, OSError):
-        return "images"
+def _train_config(likelihood: str, *, built_in: bool) -> TrainConfig:
+    """How long, and how fast. Much weight decay: a decoder learns its training inputs by heart."""
+    how: dict[str, Any] = {"batch": 128, "optimiser": "adamw", "lr": 1e-3, "average": 0.999}
+    if likelihood == "discretised":  # bfloat16 has steps as large as the levels of a byte
+        how["precision"] = "float32"
+    if built_in:
+        return TrainConfig(minutes=1.5, weight_decay=1.0, **how)
+    return TrainConfig(minutes=10.0, weight_decay=0.3, warmup=100, **how)
 
 
 # ── images
 
 
-def _of_images(config: InputsConfig, kind: str, asked: Mapping[str, Any]) -> Settings:
-    side, colours, some = _look_at(config, asked.get("data.size"))
+def _suit_images(
+    data: InputsConfig, examples: Examples, kind: str, asked: Mapping[str, Any]
+) -> tuple[InputsConfig, dict[str, Any]]:
+    """How they become black and white, and the settings of the model."""
+    images = ImageInputs(data).images
+    side, colours = choose_size(examples, images.config)
+    rows = np.arange(len(examples)) if examples.splits is None else np.flatnonzero(examples.splits == TRAIN)
+    rows = rows[:: max(1, len(rows) // LOOKED_AT)][:LOOKED_AT]
+    if "pixels" in examples.about:
+        some = examples.about["pixels"][rows]
+    else:
+        decode, good = images.sized(side, colours).encode, []
+        for row in rows.tolist():
+            with suppress(ValueError, OSError):  # they are named when all are read
+                good.append(decode(examples[row])["x"])
+        some = np.stack(good) if good else None
     body = str(asked.get("model.body", "mlp" if side <= SMALL else "conv"))
-    binarise, likelihood = _suit_images(kind, some, asked)
-    shape = (colours, side, side)
-    more: dict[str, Any] = _sizes(kind, body, side)
-    model = CONFIGS[kind](shape=shape, likelihood=likelihood, **more)
-    return SETTINGS[kind](
-        data=replace(config, binarise=binarise), model=model, train=train_config(config.path, likelihood)
-    )
+    binarise, likelihood = _suit_pixels(kind, some, asked)
+    model = {"shape": (colours, side, side), "likelihood": likelihood, **_sizes(kind, body, side)}
+    return replace(data, binarise=binarise), model
 
 
 def _sizes(kind: str, body: str, side: int) -> dict[str, Any]:
@@ -96,45 +104,12 @@ def _sizes(kind: str, body: str, side: int) -> dict[str, Any]:
     return found
 
 
-def _look_at(config: InputsConfig, size: Any) -> tuple[int, int, Array | None]:
-    """The side and the channels of the images, and some of their bytes."""
-    if config.path is None:
-        side, colours = DIGITS, 1
-    else:
-        side, colours = LARGEST_SIDE, 1
-    some = None
-    try:
-        reader = image_reader(config)
-        found = find_any_images(reader.config)
-        side, colours = choose_size(found, reader.config)
-        rows = np.flatnonzero(splits_of(found) == TRAIN)
-        rows = rows[:: max(1, len(rows) // LOOKED_AT)][:LOOKED_AT]
-        if "pixels" in found.about:
-            some = found.about["pixels"][rows]
-        else:
-            some = _decode(found, reader.sized(side, colours), rows)
-    except (ValueError, OSError):  # said later, when they are read
-        pass
-    if type(size) is int and size > 0:
-        side = size
-    return side, colours, some
-
-
-def _decode(found: Examples, reader: ImagesProcessor, rows: Array) -> Array | None:
-    """Those of these images that can be read."""
-    good = []
-    for row in rows.tolist():
-        with suppress(ValueError):
-            good.append(reader.encode(found[row])["x"])
-    return np.stack(good) if good else None
-
-
-def _suit_images(kind: str, some: Array | None, asked: Mapping[str, Any]) -> tuple[Binarise, Any]:
-    """How images become black and white, and the likelihood of their pixels."""
+def _suit_pixels(kind: str, some: Array | None, asked: Mapping[str, Any]) -> tuple[Binarise, str]:
+    """How images become black and white, and the likelihood of their pixels. some: bytes of some images"""
     wanted = asked.get("data.binarise")
     if wanted in ("threshold", "dynamic"):
         return wanted, "bernoulli"
-    if is_black_and_white(some):
+    if some is not None and np.isin(some, (0, 255)).all():
         return "none", "bernoulli"
     if kind != "vae":
         return "none", "gaussian"
@@ -144,53 +119,7 @@ def _suit_images(kind: str, some: Array | None, asked: Mapping[str, Any]) -> tup
     return "none", "discretised"
 
 
-def is_black_and_white(pixels: Array | None) -> bool:
-    """Are there only black and white pixels?"""
-    return pixels is not None and bool(np.isin(pixels, (0, 255)).all())
-
-
 def _is_nearly_black_and_white(pixels: Array | None) -> bool:
     if pixels is None or (pixels.ndim == 4 and 3 in (pixels.shape[1], pixels.shape[3])):
         return False
     return float(((pixels < BLACK) | (pixels > WHITE)).mean()) >= NEARLY
-
-
-# ── rows and points
-
-
-def _of_numbers(config: InputsConfig, kind: str, form: Form) -> Settings:
-    if form == "points":
-        shape: tuple[int, ...] = (config.points, 3)
-        more: dict[str, Any] = {"body": "set", "latent": 32, "hidden": 256, "depth": 3}
-    else:
-        shape, more = (1,), {"latent": 4, "hidden": 128, "sigma": "each"}
-        if _is_binary_table(config):
-            more |= {"likelihood": "bernoulli", "sigma": "shared"}
-    return SETTINGS[kind](
-        data=config,
-        model=CONFIGS[kind](shape=shape, **more),
-        train=train_config(config.path, more.get("likelihood", "gaussian")),
-    )
-
-
-def _is_binary_table(config: InputsConfig) -> bool:
-    try:
-        numbers = read_rows(config).numbers
-    except (ValueError, OSError):
-        return False
-    return bool(np.isin(numbers, (0, 1)).all())
-
-
-def train_config(path: str | None, likelihood: str) -> TrainConfig:
-    """How long, and how fast. Much weight decay: a decoder learns its training inputs by heart."""
-    how: dict[str, Any] = {"batch": 128, "optimiser": "adamw", "lr": 1e-3, "average": 0.999}
-    if likelihood == "discretised":  # bfloat16 has steps as large as the levels of a byte
-        how["precision"] = "float32"
-    if path is None:
-        return TrainConfig(minutes=1.5, weight_decay=1.0, **how)
-    return TrainConfig(minutes=10.0, weight_decay=0.3, warmup=100, **how)
-
-
-def model_kind(settings: Settings) -> str:
-    """The kind of model that these are the settings of."""
-    return next(kind for kind, cls in CONFIGS.items() if type(settings.model) is cls)

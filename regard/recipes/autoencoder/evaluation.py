@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.errors import RegardError
 from regard.models.elbo import weighted_bound
-from regard.recipes.autoencoder.task import SEED, BoundSums, Reconstruct, to_numbers
+from regard.recipes.autoencoder.task import SEED, BoundSums, Reconstruct
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Split
 from regard.runs.number_format import say_number
@@ -68,7 +68,7 @@ def evaluate_codes(model: nn.Module, task: Reconstruct, split: Split, samples: i
     estimates = samples > 0 and whole.variational
     for number, batch in enumerate(split.batches()):
         draw = torch.Generator().manual_seed(SEED + number)
-        x = to_numbers(batch["x"], task.binarise, draw)
+        x = task.processor.numbers(batch["x"], draw)
         sums.add(x, draw)
         if estimates:
             total += float(estimate_log_p(whole, x, samples, draw).double().sum())

@@ -1,8 +1,12 @@
-"""New inputs of a trained autoencoder: from the prior, around an input, or on the way from one to another."""
+"""New inputs of a trained autoencoder: from the prior, around an input, or on the way from one to another.
+
+A model without a prior has codes.json, the codes of training inputs in figures, from which samples are drawn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -10,17 +14,20 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.config import UNSPLIT, Seed, Weight, config
+from regard.data.array import Array
 from regard.errors import RegardError
-from regard.recipes.autoencoder.codes import read_prior
-from regard.recipes.autoencoder.dataset import InputsConfig, InputsInfo
-from regard.recipes.autoencoder.given_inputs import read_one
-from regard.recipes.autoencoder.task import to_numbers
-from regard.recipes.autoencoder.write_inputs import check_not_lost, check_place, is_folder, rows_as_csv, write_made
+from regard.recipes.autoencoder.processor import InputsProcessor, check_not_lost, is_folder, take_batches
+from regard.recipes.autoencoder.row_inputs import RowInputs
+from regard.recipes.autoencoder.task import SEED
+from regard.recipes.dataset import Dataset
 from regard.recipes.describe import format_count
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
+FILE = "codes.json"
 AT_ONCE = 1024  # codes that are decoded together
+ENCODED_AT_ONCE = 256
+SMALLEST = 1e-6  # variance that is added, so that codes of less than all dimensions have a root
 NO_PRIOR = (
     "codes of this model have no prior: they are drawn from a normal distribution with the mean and the "
     "covariance of the codes of training inputs"
@@ -50,39 +57,41 @@ class GenerateOptions:
 
 
 @torch.no_grad()
-def generate(run: Run, options: GenerateOptions, note: Callable[[str], None]) -> Iterator[str]:
+def generate(
+    run: Run, processor: InputsProcessor[Any], options: GenerateOptions, note: Callable[[str], None]
+) -> Iterator[str]:
     """Write new inputs, and say where."""
-    info = run.section(InputsInfo, "corpus")
     if options.out is not None:
-        check_place(options.out, info.form)
+        processor.check_place(options.out)
         near = () if options.near is None else (options.near,)
-        check_not_lost(options.out, (*near, *(options.between or ())))
+        check_not_lost(options.out, (*near, *options.between))
     model: Any = load_model(run)
-    codes = choose_codes(run, model, options, note)
-    # rows of a table are drawn with the noise that they have; an image is shown without
-    noisy = info.form == "rows" and not options.between
-    made = decode_codes(model, codes, torch.Generator().manual_seed(options.seed + 1) if noisy else None)
-    if options.out is None and info.form == "rows":
-        yield rows_as_csv(made, info)
+    codes = _choose_codes(run, processor, model, options, note)
+    noisy = processor.noisy and not options.between
+    made = _decode(model, codes, torch.Generator().manual_seed(options.seed + 1) if noisy else None)
+    if options.out is None and isinstance(processor, RowInputs):
+        yield processor.to_csv(made)
         return
     out = options.out
     if out is None:
-        out = str(run.path / f"generated{'.png' if info.form == 'images' else '.npz'}")
-    write_made(made, info, out, columns=len(made) if options.between else None)
-    folder = "folder " if is_folder(out) else ""
-    yield f"{folder}{out}: {describe(options, len(made))}\n"
+        out = str(run.path / f"generated{next(iter(processor.writes))}")
+    if is_folder(out):
+        processor.write_folder(made, Path(out))
+    else:
+        processor.write(made, Path(out), columns=len(made) if options.between else None)
+    yield f"{'folder ' if is_folder(out) else ''}{out}: {_describe(options, len(made))}\n"
 
 
-def decode_codes(model: Any, codes: Tensor, draw: torch.Generator | None) -> Tensor:
-    """Inputs of these codes: the expected ones, or with `draw` random ones.   n latent -> n shape"""
+def _decode(model: Any, codes: Tensor, random: torch.Generator | None) -> Tensor:
+    """Inputs of these codes: the expected ones, or random ones.   n latent -> n shape"""
     made = []
     for some in codes.split(AT_ONCE):
         out = model.decode(some)
-        made.append(model.likelihood.mean(out) if draw is None else model.likelihood.sample(out, draw))
+        made.append(model.likelihood.mean(out) if random is None else model.likelihood.sample(out, random))
     return torch.cat(made)
 
 
-def describe(options: GenerateOptions, count: int) -> str:
+def _describe(options: GenerateOptions, count: int) -> str:
     """What was generated, in words."""
     if options.between:
         return f"{format_count(count, 'inputs')} on the line from {options.between[0]} to {options.between[1]}"
@@ -91,30 +100,57 @@ def describe(options: GenerateOptions, count: int) -> str:
     return format_count(count, "samples") or "no samples"
 
 
-def choose_codes(run: Run, model: Any, options: GenerateOptions, note: Callable[[str], None]) -> Tensor:
+def _choose_codes(
+    run: Run, processor: InputsProcessor[Any], model: Any, options: GenerateOptions, note: Callable[[str], None]
+) -> Tensor:
     """The codes to decode.   n latent"""
-    draw = torch.Generator().manual_seed(options.seed)
     if options.between:
-        first, last = (encode_file(run, model, each) for each in options.between)
+        first, last = (model.encode(processor.read_one(each))[0] for each in options.between)
         return torch.lerp(first, last, torch.linspace(0, 1, options.steps)[:, None])
-    noise = torch.randn(options.count, model.config.latent, generator=draw)
     if options.near is not None:
-        return encode_file(run, model, options.near) + options.spread * noise
-    if model.variational:
-        return options.temperature * noise
-    mean, root = read_prior(run)
-    note(NO_PRIOR)
-    return mean + options.temperature * noise @ root.T
-
-
-def encode_file(run: Run, model: Any, path: str) -> Tensor:
-    """The mean of the code of one input.   1 latent"""
-    config, info = run.section(InputsConfig, "data"), run.section(InputsInfo, "corpus")
-    x = to_numbers(read_one(path, config, info)[None], threshold_of(config))
-    found: Tensor = model.encode(x)[0]
+        noise = _draw_noise(model, options.count, options.seed)
+        found: Tensor = model.encode(processor.read_one(options.near))[0] + options.spread * noise
+        return found
+    found = draw_codes(run, model, options.count, options.seed, options.temperature)
+    if not model.variational:
+        note(NO_PRIOR)
     return found
 
 
-def threshold_of(config: InputsConfig) -> Any:
-    """How one image becomes black and white: never by chance."""
-    return "threshold" if config.binarise != "none" else "none"
+# ── codes
+
+
+def draw_codes(run: Run, model: Any, count: int, seed: int = 0, temperature: float = 1.0) -> Tensor:
+    """Codes of new samples: from the prior, or without one as codes of training inputs are.   count latent"""
+    noise = temperature * _draw_noise(model, count, seed)
+    if model.variational:
+        return noise
+    found = run.read(FILE)
+    if found is None:
+        raise RegardError(
+            f"{run.path} has no {FILE}, and its model has no prior to sample from; give --near FILE, or train a "
+            "vae: regard train autoencoder --model vae"
+        )
+    mean, covariance = torch.tensor(found["mean"]), torch.tensor(found["covariance"], dtype=torch.float64)
+    values, vectors = torch.linalg.eigh(covariance + SMALLEST * torch.eye(len(mean), dtype=torch.float64))
+    root = (vectors * values.clamp(min=0).sqrt()).float()
+    return mean + noise @ root.T
+
+
+def _draw_noise(model: Any, count: int, seed: int) -> Tensor:
+    return torch.randn(count, model.config.latent, generator=torch.Generator().manual_seed(seed))
+
+
+def write_codes(run: Run, codes: Tensor) -> None:
+    """codes.json: the mean and the covariance of codes of training inputs.   n latent"""
+    codes = codes.double()
+    if bool(codes.isfinite().all()):
+        covariance = torch.cov(codes.T).reshape(codes.shape[1], codes.shape[1])
+        run.write(FILE, {"mean": codes.mean(0).tolist(), "covariance": covariance.tolist()})
+
+
+def encode_rows(model: Any, processor: InputsProcessor[Any], dataset: Dataset, rows: Array) -> Tensor:
+    """The means of the codes of some inputs.   n latent"""
+    random = torch.Generator().manual_seed(SEED)
+    batches = take_batches(dataset, rows, ENCODED_AT_ONCE)
+    return torch.cat([model.encode(processor.numbers(x, random))[0] for x in batches])

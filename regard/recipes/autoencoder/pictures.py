@@ -6,69 +6,50 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard import files
-from regard.data.splits import TEST, TRAIN, VALIDATION
+from regard.data.splits import TRAIN
 from regard.look import plot
-from regard.recipes.autoencoder.codes import encode_rows, read_prior, write_prior
-from regard.recipes.autoencoder.dataset import Inputs
-from regard.recipes.autoencoder.job import AutoencoderJob
-from regard.recipes.autoencoder.predict import sheet_of_pairs
-from regard.recipes.autoencoder.task import SEED, Reconstruct, to_numbers
-from regard.recipes.autoencoder.write_inputs import png, write_made
-from regard.recipes.job import Job
+from regard.recipes.autoencoder.generate import draw_codes, encode_rows, write_codes
+from regard.recipes.autoencoder.image_inputs import ImageInputs, write_pairs
+from regard.recipes.autoencoder.processor import InputsProcessor, find_held_out, number_labels
+from regard.recipes.autoencoder.task import SEED
+from regard.recipes.dataset import Dataset
 from regard.runs.run import Run
 
 SAMPLES = 64
 PAIRS = 32  # reconstructions
 CODES = 2_000  # points of the map
+PRIOR_CODES = 5_000  # training inputs whose codes a model without a prior samples by
 LABELS = 20  # that have a colour each
 
 
 @torch.no_grad()
-def write_pictures(run: Run, job: Job, model: nn.Module) -> None:
+def write_pictures(run: Run, processor: InputsProcessor[Any], dataset: Dataset, model: Any) -> None:
     """samples.png and reconstructions.png of images, latent.png of all; codes.json of a model without a prior."""
-    assert isinstance(job, AutoencoderJob) and isinstance(job.task, Reconstruct)
-    whole: Any = model
-    inputs, binarise = job.inputs, job.task.binarise
-    write_prior(run, whole, inputs, binarise)
-    if inputs.form == "images":
-        write_made(whole.decode_mean(draw_prior(run, whole, SAMPLES)), inputs.info, run.path / "samples.png")
-        _write_pairs(run, whole, inputs, binarise)
-    rows = _held_out(inputs)
-    rows = rows[:: max(1, len(rows) // CODES)]
-    codes = encode_rows(whole, inputs, rows, binarise)
-    labels = [inputs.labels[i] for i in inputs.classes[rows]] if inputs.labels else None
-    plot.save(draw_map(codes, labels, run.path.name), run.path / "latent.png")
+    learned = np.flatnonzero(dataset.splits == TRAIN)
+    write_codes(run, encode_rows(model, processor, dataset, _thin(learned, PRIOR_CODES)))
+    _, rows = find_held_out(dataset)
+    if isinstance(processor, ImageInputs):
+        processor.write(model.decode_mean(draw_codes(run, model, SAMPLES)), run.path / "samples.png")
+        _write_pairs(run, processor, dataset, model, _thin(rows, PAIRS)[:PAIRS])
+    rows = _thin(rows, CODES)
+    codes = encode_rows(model, processor, dataset, rows)
+    labels, classes = number_labels(dataset.examples)
+    named = [labels[i] for i in classes[rows]] if labels else None
+    plot.save(draw_map(codes, named, run.path.name), run.path / "latent.png")
 
 
-def draw_prior(run: Run, model: Any, count: int, seed: int = 0) -> Tensor:
-    """Codes of new samples: from the prior, or as codes of training inputs are.   count latent"""
-    noise = torch.randn(count, model.config.latent, generator=torch.Generator().manual_seed(seed))
-    if model.variational:
-        return noise
-    mean, root = read_prior(run)
-    return mean + noise @ root.T
+def _thin(rows: Any, most: int) -> Any:
+    """About so many of some rows, evenly taken."""
+    return rows[:: max(1, len(rows) // most)]
 
 
-def _held_out(inputs: Inputs) -> Any:
-    """Inputs that were not learned from, if there are any."""
-    for split in (TEST, VALIDATION, TRAIN):
-        rows = inputs.rows(split)
-        if len(rows):
-            return rows
-    return np.zeros(0, dtype=np.int64)
-
-
-def _write_pairs(run: Run, model: Any, inputs: Inputs, binarise: Any) -> None:
+def _write_pairs(run: Run, processor: ImageInputs, dataset: Dataset, model: Any, rows: Any) -> None:
     """Of a denoising model, the noisy input is shown, and what it makes of it."""
-    rows = _held_out(inputs)
-    rows = rows[:: max(1, len(rows) // PAIRS)][:PAIRS]
-    draw = torch.Generator().manual_seed(SEED)
-    given = model.corrupt(to_numbers(inputs.take(rows)["x"], binarise, draw), draw)
-    pairs = sheet_of_pairs(given, model.reconstruct(given))
-    files.write_bytes(run.path / "reconstructions.png", png(pairs))
+    random = torch.Generator().manual_seed(SEED)
+    given = model.corrupt(processor.numbers(dataset.take(rows)["x"], random), random)
+    write_pairs(given, model.reconstruct(given), run.path / "reconstructions.png")
 
 
 def project(codes: Tensor) -> tuple[Tensor, str]:

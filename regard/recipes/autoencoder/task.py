@@ -1,4 +1,4 @@
-"""What an autoencoder learns: inputs become numbers, are corrupted where that is asked for, and are given back."""
+"""What an autoencoder learns: inputs are given back; where that is asked for, they are corrupted before."""
 
 from __future__ import annotations
 
@@ -10,24 +10,10 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.models.elbo import ACTIVE, weighted_bound
-from regard.recipes.autoencoder.dataset import Binarise
+from regard.recipes.autoencoder.processor import InputsProcessor
 from regard.training.sums import Count, add_up, number_batches
 
 SEED = 20_000  # of what is drawn in evaluations: the same every time
-WHITE = 255
-
-
-def to_numbers(tokens: Tensor, binarise: Binarise, generator: torch.Generator | None = None) -> Tensor:
-    """Inputs as the model takes them: bytes become numbers from 0 to 1, or zeros and ones.   b shape"""
-    if tokens.dtype != torch.uint8:
-        return tokens
-    x = tokens.float() / WHITE
-    if binarise == "threshold":
-        return (x >= 0.5).float()
-    if binarise == "dynamic":
-        draw = torch.rand(x.shape, generator=generator).to(x.device)
-        return (draw < x).float()
-    return x
 
 
 class Reconstruct:
@@ -37,8 +23,8 @@ class Reconstruct:
     `elbo` is at β = 1, whatever β is.
     """
 
-    def __init__(self, binarise: Binarise = "none", warmup: int = 0) -> None:
-        self.binarise, self.warmup = binarise, warmup
+    def __init__(self, processor: InputsProcessor[Any], warmup: int = 0) -> None:
+        self.processor, self.warmup = processor, warmup
         self.warm = 1.0
 
     def begin_step(self, step: int) -> None:
@@ -46,7 +32,7 @@ class Reconstruct:
             self.warm = min(1.0, (step + 1) / self.warmup)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        x = to_numbers(batch["x"], self.binarise)
+        x = self.processor.numbers(batch["x"])
         return model(x, warm=self.warm), len(x)
 
     @torch.no_grad()
@@ -54,7 +40,7 @@ class Reconstruct:
         sums = BoundSums(model)
         for number, batch in number_batches(batches):
             draw = torch.Generator().manual_seed(SEED + number)
-            sums.add(to_numbers(batch["x"], self.binarise, draw), draw)
+            sums.add(self.processor.numbers(batch["x"], draw), draw)
         sums.add_up()
         return sums.measures()
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNetConfig
+from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNet9Config, ResNetConfig
 from regard.models.group_cnn import GroupCNNConfig
-from regard.models.resnet9 import ResNet9Config
 from regard.models.swin import SwinConfig
 from regard.models.vit import ViTConfig
 from regard.recipes.example import Examples

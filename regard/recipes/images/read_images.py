@@ -36,19 +36,22 @@ NAMED_ENDINGS = 5  # of files that are passed over
 FORMATS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet, .jsonl)"
 
 
-def find_images(data: Any, config: ImagesConfig) -> Examples:
+def find_images(data: Any, config: ImagesConfig, *, labelled: bool = True) -> Examples:
     """Images with what they show, of a path or in memory; None: the digits that come with scikit-learn. `about` has the
-    pixels of arrays, and says whether they were in memory."""
+    pixels of arrays, and says whether they were in memory.
+
+    labelled: must they have labels? If they need not, images may lie in one folder, or be one array
+    """
     if data is None or isinstance(data, str):
-        return _find_images(data, config)
-    found = _in_memory(data, config, "learn")
-    if found.cells is None:
+        return _find_images(data, config, labelled)
+    found = _in_memory(data, config, "learn", labelled=labelled)
+    if labelled and found.cells is None:
         raise RegardError(f"{found.what} have no labels; give a pair (images, labels)")
     return replace(found, about={**found.about, "in_memory": True})
 
 
 @once
-def _find_images(path: str | None, config: ImagesConfig) -> Examples:
+def _find_images(path: str | None, config: ImagesConfig, labelled: bool) -> Examples:
     if path is None:
         return _of_rows("digits of scikit-learn", digits(), config)
     place = Path(path)
@@ -57,14 +60,15 @@ def _find_images(path: str | None, config: ImagesConfig) -> Examples:
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_images(each))
         if idx:
-            return _of_rows(path, read_idx_files(idx, path), config)
-        return _of_folder(place, config)
+            return _of_rows(path, read_idx_files(idx, path, labels=labelled), config)
+        loose = None if labelled else _of_loose_files(place)
+        return _of_folder(place, config) if loose is None else loose
     if is_idx_of_images(place):
-        return _of_rows(path, read_idx_files([place], path), config)
+        return _of_rows(path, read_idx_files([place], path, labels=labelled), config)
     if place.suffix.lower() == ".npz":
-        return _of_rows(path, read_npz(place), config, sure=False)
+        return _of_rows(path, read_npz(place, labels=labelled), config, sure=False)
     if is_table(path):
-        return read_image_table(path, config, "learn")
+        return read_image_table(path, config, "learn", labelled=labelled)
     if is_image(place.name):
         what = "one image; give the folder that has a folder for each class"
     else:
@@ -114,8 +118,10 @@ def _of_rows(name: str, rows: Rows, config: ImagesConfig, *, sure: bool = True) 
 
 
 def _labelled(labels: Sequence[str], config: ImagesConfig, *, sure: bool) -> dict[str, Any]:
-    """Their cells, and the classes if it is sure that these are some. The same letters are the same label, however they
-    are written."""
+    """Their cells, and the classes if it is sure that these are some; nothing if none has a label. The same letters are
+    the same label, however they are written."""
+    if not any(labels):
+        return {}
     words = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
     classes = Target(classes=sort_labels(words)) if sure and config.asks == "auto" else None
     return {"cells": pa.array(words, pa.string()), "target_names": (config.label,), "target": classes}
@@ -199,6 +205,29 @@ def _of_folder(place: Path, config: ImagesConfig) -> Examples:
     )
 
 
+def _of_loose_files(place: Path) -> Examples | None:
+    """Images as they lie there, or in folders called train, validation and test. None: there are folders of classes."""
+    parts = _folders(place)
+    splits = [part for part in parts if part.name.lower() in SPLITS]
+    if any(_loose(place)):
+        rows = [(path, TRAIN) for path in images_in(place)]
+    elif splits and splits == parts and not any(map(_folders, parts)):
+        rows = [(path, SPLITS[part.name.lower()]) for part in parts for path in images_in(part)]
+    else:
+        return None
+    if not rows:
+        raise RegardError(f"{place} holds no images")
+    paths, numbers = zip(*rows, strict=True)
+    return Examples(
+        what=str(place),
+        count=len(paths),
+        inputs=lambda i: {"image": paths[i]},
+        names=paths.__getitem__,
+        files=paths.__getitem__,
+        splits=_own(np.array(numbers, dtype=np.uint8)),
+    )
+
+
 def _folders(place: Path) -> list[Path]:
     return sorted(each for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
 
@@ -254,9 +283,9 @@ def _listed(parts: Sequence[Path]) -> str:
 # ── tables
 
 
-def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
+def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: bool = True) -> Examples:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train,
-    validation, test."""
+    validation, test. labelled: must there be labels to learn from?"""
     table = read_table(data, config)
     place = Path(table.path).parent if isinstance(data, str) else Path()
     advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
@@ -274,10 +303,11 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want) -> Examples:
         raise RegardError(f"{table.path} has no rows; give the path of one image in each")
     words, splits = None, None
     if want != "use":
-        table.place(config.label, "say which one with --data.label", (config.image, "split"))
+        if labelled:
+            table.place(config.label, "say which one with --data.label", (config.image, "split"))
         if errors:
             raise RegardError(next(iter(errors.values())))
-        splits = _splits_of(table)
+        splits = read_split_column(table)
         if not any(path is not None and os.path.exists(path) for path in paths):
             raise RegardError(
                 f"none of the {len(paths)} images of {table.path} is there, such as {paths[0]}; "
@@ -308,13 +338,13 @@ def _of_held(table: Table, held: Sequence[Any], config: ImagesConfig, want: Want
     labelled = _labels_of(table.texts(config.label), len(held), config) if config.label in table.names else {}
     empty = {row: f"{table.where(row)} has no image" for row, each in enumerate(held) if each is None}
     known: dict[str, Any] = (
-        {"source": table.path, "rows": table.data} if want == "use" else {"splits": _splits_of(table)}
+        {"source": table.path, "rows": table.data} if want == "use" else {"splits": read_split_column(table)}
     )
     return replace(found, what=table.path, places=table.where, errors=empty, notes=table.notes, **labelled, **known)
 
 
-def _splits_of(table: Table) -> Array | None:
-    """What the column says of splits."""
+def read_split_column(table: Table) -> Array | None:
+    """What the column 'split' says of each row; None: nothing."""
     if "split" not in table.names:
         return None
     said = [str(cell).lower() for cell in table.texts("split")]
@@ -373,9 +403,11 @@ def is_object(given: Any) -> bool:
     return isinstance(given, np.ndarray | pillow().Image)
 
 
-def _in_memory(data: Any, config: ImagesConfig, want: Want) -> Examples:
+def _in_memory(data: Any, config: ImagesConfig, want: Want, *, labelled: bool = True) -> Examples:
     """One image or several, perhaps with their labels: (images, labels); or a table. They are called image 1, image 2."""
     images, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    if isinstance(images, np.ndarray) and not labelled:
+        return _of_rows("the array", rows_of_arrays({"images": images}, "the array", labels=False), config, sure=False)
     if labels is not None and (getattr(images, "ndim", 0) >= 3 or _are_alike(images)):
         arrays = {"images": np.asarray(images), "labels": np.asarray(labels)}
         return _of_rows("the arrays", rows_of_arrays(arrays, "the arrays"), config, sure=False)
@@ -392,7 +424,7 @@ def _in_memory(data: Any, config: ImagesConfig, want: Want) -> Examples:
             "images are given as paths, rows of a table, pillow's images or arrays of bytes, or as a pair (images, "
             f"labels), got {type(data).__name__}"
         )
-    return read_image_table(data, config, want)
+    return read_image_table(data, config, want, labelled=labelled)
 
 
 def _are_alike(images: Any) -> bool:

@@ -7,7 +7,6 @@ counted in months.
 from __future__ import annotations
 
 import calendar
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -158,11 +157,3 @@ def _count_months(series: Sequence[Array]) -> tuple[list[Array], int | None] | N
         return None
     ends = np.cumsum([len(each) for each in series])[:-1]
     return list(np.split(months, ends)), None if last and len(days) > 1 else next(iter(days))
-
-
-def with_step(clock: Clock, known: Clock) -> Clock:
-    """The clock of other data in the steps that a model knows, where both count the same unit."""
-    same = clock.unit == known.unit
-    if not same or math.isclose(clock.step, known.step):
-        return clock
-    return Clock(unit=clock.unit, step=known.step, day=clock.day, dates=clock.dates, zone=clock.zone)

@@ -11,12 +11,12 @@ import torch
 
 from regard.data.array import Array
 from regard.errors import RegardError
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.describe import format_count
 from regard.recipes.evaluation import Evaluation
-from regard.recipes.series.season import naive_errors, seasonal_naive
-from regard.recipes.series.task import Forecast
-from regard.recipes.series.windows import ForecastSource, Track
+from regard.recipes.series.series import Series, value_at
+from regard.recipes.series.task import ForecastTask
+from regard.recipes.series.windows import TOGETHER, ForecastSource, Window
 from regard.runs.number_format import say_measures
 
 MOST = 1024  # forecasts that are measured
@@ -76,10 +76,10 @@ class Compared:
 
 @torch.no_grad()
 def evaluate_forecasts(
-    model: SeriesModel, source: ForecastSource, split: str, season: int, name: str | None = None, most: int = MOST
+    model: SeriesModel, source: ForecastSource, split: str, season: int, *, name: str | None = None, most: int = MOST
 ) -> SeriesEvaluation:
-    """Forecasts from each moment of a split, judged; evenly chosen if there are more than `most`."""
-    found = compare_forecasts(model, source, source.moments(split, most), season)
+    """Forecasts from each moment of a split, judged; evenly chosen if there are more than `most`. name: of the split"""
+    found = _compare_forecasts(model, source, source.windows(split, most), season)
     if np.isnan(found.truth).all():
         raise RegardError(f"cannot evaluate: the {split} split has no known value to compare with")
     rows = {"model": found.quantiles[:, :, model.config.quantiles.index(0.5)]}
@@ -90,7 +90,7 @@ def evaluate_forecasts(
     return SeriesEvaluation(
         split=name or split,
         count=len(found.truth),
-        unit=f"{source.horizon}-step forecasts",
+        unit=f"{source.ahead}-step forecasts",
         measures=measures,
         rivals=rivals,
         by_step=by_step,
@@ -98,38 +98,27 @@ def evaluate_forecasts(
     )
 
 
-@torch.no_grad()
-def compare_forecasts(
-    model: SeriesModel, source: ForecastSource, moments: Sequence[tuple[Track, int]], season: int
-) -> Compared:
-    """Forecasts from some moments beside what came."""
-    task = Forecast(model.config.quantiles, equal=source.equal)
+def _compare_forecasts(model: SeriesModel, source: ForecastSource, windows: Sequence[Window], season: int) -> Compared:
+    """Forecasts after the end of some windows beside what came."""
+    task = ForecastTask(model.config.quantiles, equal=source.equal)
     parts: list[list[Array]] = [[] for _ in range(6)]
-    known: dict[int, Array] = {}
+    changes = {part: naive_errors(part.series.part(0, part.train), season) for part in source.parts}
     model.eval()
-    for track, _ in moments:
-        if id(track) not in known:
-            known[id(track)] = naive_errors(track.series.part(0, track.train), season)
-    for k in range(0, len(moments), 64):
-        some = moments[k : k + 64]
-        windows = [
-            (track, max(0, origin + 1 - source.context), origin + 1, np.array([origin])) for track, origin in some
-        ]
-        batch = source.make(windows)
+    for k in range(0, len(windows), TOGETHER):
+        some = windows[k : k + TOGETHER]
+        batch = source.make(some)
         out, _, _ = task.compare(model, batch)
         straight = model.linear(batch["x"], where=batch.get("where"), real=batch.get("real"))
         straight = torch.take_along_dim(straight, batch["asked"][..., None, None], 1)
         linear = task.at(straight[:, :, :, None], batch)[:, 0, :, 0]
-        for row, (track, origin) in enumerate(some):
-            after = np.arange(origin + 1, origin + 1 + source.horizon)
-            truth = track.series.values[after]
-            ahead = track.times[after] - track.times[origin]
-            truth = np.where((ahead <= source.horizon + 1e-6)[:, None], truth, np.nan)
-            parts[0].append(truth)
-            parts[1].append(track.scale.restore(out[row, 0].numpy()))
-            parts[2].append(track.scale.restore(linear[row].numpy()))
-            parts[3].append(seasonal_naive(track.series.part(0, origin + 1), season, ahead))
-            parts[4].append(known[id(track)])
+        for row, (part, _, stop, _) in enumerate(some):
+            series, after = part.series, np.arange(stop, stop + source.ahead)
+            ahead = series.times[after] - series.times[stop - 1]
+            parts[0].append(np.where((ahead <= source.ahead + 1e-6)[:, None], series.values[after], np.nan))
+            parts[1].append(part.scale.restore(out[row, 0].numpy()))
+            parts[2].append(part.scale.restore(linear[row].numpy()))
+            parts[3].append(seasonal_naive(series.part(0, stop), season, ahead))
+            parts[4].append(changes[part])
             parts[5].append(ahead)
     return Compared(*(np.stack(part) for part in parts))
 
@@ -167,3 +156,33 @@ def _by_step(compared: Compared, found: Array) -> list[float | None]:
         some = apart[step == k]
         errors.append(float(np.nanmean(some)) if (~np.isnan(some)).any() else None)
     return errors
+
+
+# ── what says nothing more than what was a season ago
+
+
+def seasonal_naive(series: Series, season: int, ahead: Array) -> Array:
+    """What was a whole number of seasons before; with no season or too short a past, the last value.   h -> h c
+
+    ahead: steps after the last one
+    """
+    end = series.times[-1]
+    back = season * np.ceil(ahead / season)
+    asked = end + ahead - back
+    asked = np.where(asked < series.times[0], end, asked)
+    columns = [value_at(series.times, series.values[:, k], asked) for k in range(series.values.shape[1])]
+    return np.stack(columns, 1)
+
+
+def naive_errors(series: Series, season: int) -> Array:
+    """The mean absolute change over one season, of each channel: what MASE divides by.   c, NaN: unknown"""
+    before = series.times - season
+    inside = before >= series.times[0]
+    found = np.full(series.values.shape[1], np.nan)
+    for k in range(len(found)):
+        values = series.values[:, k]
+        usable = inside & ~np.isnan(values)
+        if usable.any():
+            apart = np.abs(values[usable] - value_at(series.times, values, before[usable]))
+            found[k] = apart.mean() if apart.mean() > 0 else np.nan
+    return found

@@ -6,10 +6,10 @@ It is fitted once, before the training, on the training part alone; the ridge is
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.nn.lags import carry_forward
 from regard.recipes.series.windows import ForecastSource
 
@@ -18,8 +18,9 @@ RIDGES = tuple(10.0**k for k in range(-4, 4))  # times the mean of the squares
 
 
 @torch.no_grad()
-def fit_linear(model: SeriesModel, source: ForecastSource) -> None:
+def fit_linear(source: ForecastSource, model: nn.Module) -> None:
     """Set the weights of the linear part, and the size of what it leaves to the network."""
+    assert isinstance(model, SeriesModel)
     stride = max(1, source.context // 4)
     parts = [_examples(model, batch, source.equal) for batch in source.in_order(stride)]
     lags, wanted = (torch.cat([part[k] for part in parts]) for k in (0, 1))  # r c k, r h c

@@ -1,4 +1,5 @@
-"""Forecasts of a trained model for any series: quantiles of as many steps ahead as are asked for, in its units."""
+"""Forecasts of a trained model for any series, in its units: quantiles of as many steps ahead as are asked for, and futures
+that are sampled from them."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ import numpy as np
 import torch
 
 from regard.data.array import Array
+from regard.data.batch import generator
 from regard.errors import RegardError
-from regard.models.series_model import SeriesModel
-from regard.recipes.series.series import Scale, Series
+from regard.models.series import SeriesModel
+from regard.recipes.series.series import Scale, Series, make_tensors
 
 TOGETHER = 64  # series that are read at once
 
@@ -31,41 +33,27 @@ def forecast(model: SeriesModel, past: Sequence[Series], horizon: int, context: 
 
 def _forecast_some(model: SeriesModel, past: Sequence[Series], horizon: int, context: int) -> list[Array]:
     scales = [Scale.measure(each.values[-context:]) for each in past]
-    parts = [run_model(model, past, scales, context)]
+    parts = [_run_model(model, past, scales, context)]
     while sum(part.shape[1] for part in parts) < horizon:
         before = parts[-1]
         middle = model.config.quantiles.index(0.5)
         past = [_grow(each, before[row, :, middle]) for row, each in enumerate(past)]
-        parts.append(_widen(run_model(model, past, scales, context), before[:, -1], middle))
+        parts.append(_widen(_run_model(model, past, scales, context), before[:, -1], middle))
     whole = np.concatenate(parts, 1)[:, :horizon]
     return list(whole)
 
 
-def run_model(model: SeriesModel, past: Sequence[Series], scales: Sequence[Scale], context: int) -> Array:
+def _run_model(model: SeriesModel, past: Sequence[Series], scales: Sequence[Scale], context: int) -> Array:
     """One forecast after the end of each series.   -> b h q c"""
     for each in past:
-        if np.isnan(each.values).all():
+        if each.empty:
             raise RegardError(f"'{each.name}' has no known value, so nothing can be forecast")
-    x, where, real = make_tensors([each.part(max(0, len(each) - context), len(each)) for each in past], scales)
+    x, where, real = make_tensors([each.last(context) for each in past], scales)
     asked = real.sum(1)[:, None] - 1
     like = next(model.parameters())
     out = model(x.to(like), where=where, real=None if bool(real.all()) else real, asked=asked)
     found = out[:, 0].float().cpu().numpy()
     return np.stack([scale.restore(each) for scale, each in zip(scales, found, strict=True)])
-
-
-def make_tensors(
-    past: Sequence[Series], scales: Sequence[Scale]
-) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """Series side by side, as a model reads them: values b n c, times b n (None: equal steps), real b n."""
-    longest = max(len(each) for each in past)
-    x = np.zeros((len(past), longest, past[0].values.shape[1]), dtype=np.float32)
-    where, real = np.zeros((len(past), longest)), np.zeros((len(past), longest), dtype=bool)
-    for row, (each, scale) in enumerate(zip(past, scales, strict=True)):
-        n = len(each)
-        x[row, :n], real[row, :n], where[row, :n] = scale.apply(each.values), True, each.times - each.times[0]
-    equal = all(each.equal for each in past)
-    return torch.from_numpy(x), None if equal else torch.from_numpy(where), torch.from_numpy(real)
 
 
 def _grow(series: Series, values: Array) -> Series:
@@ -79,3 +67,35 @@ def _widen(part: Array, before: Array, middle: int) -> Array:
     centre = part[:, :, middle : middle + 1]
     width, more = part - centre, (before - before[:, middle : middle + 1])[:, None]
     return centre + np.sign(width) * np.sqrt(np.square(width) + np.square(more))
+
+
+# ── sampled futures: one step is drawn from its quantiles, read as if it had come, and so on
+
+
+@torch.no_grad()
+def sample_futures(model: SeriesModel, past: Series, count: int, horizon: int, context: int, seed: int) -> Array:
+    """Futures of one series.   -> count horizon c"""
+    random = generator(seed, 47)
+    past = past.last(context)
+    scale = Scale.measure(past.values)
+    rows = [past] * count
+    found = []
+    for _ in range(horizon):
+        quantiles = _run_model(model, rows, [scale] * count, context)[:, 0]  # count q c
+        drawn = _draw(quantiles, np.array(model.config.quantiles), random)
+        found.append(drawn)
+        rows = [_grow(each, drawn[row, None]).last(context) for row, each in enumerate(rows)]
+    return np.stack(found, 1)
+
+
+def _draw(quantiles: Array, shares: Array, random: np.random.Generator) -> Array:
+    """A number between two neighbouring quantiles; the outer ones go on as far again.   b q c -> b c"""
+    b, _, c = quantiles.shape
+    low, high = 2 * quantiles[:, :1] - quantiles[:, 1:2], 2 * quantiles[:, -1:] - quantiles[:, -2:-1]
+    values = np.concatenate((low, quantiles, high), 1)
+    places = np.concatenate(([0.0], shares, [1.0]))
+    u = random.random((b, c))
+    out = np.empty((b, c))
+    for row, channel in np.ndindex(b, c):
+        out[row, channel] = np.interp(u[row, channel], places, values[row, :, channel])
+    return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,11 @@ import torch
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.errors import RegardError
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.nn.lags import bridge_gaps
 from regard.recipes.series.evaluation import SeriesEvaluation
-from regard.recipes.series.forecast import make_tensors
-from regard.recipes.series.season import value_at
-from regard.recipes.series.series import Scale, Series
-from regard.recipes.series.task import FillIn, pinball
-from regard.training.tasks import call
+from regard.recipes.series.series import Scale, Series, make_tensors, value_at
+from regard.recipes.series.task import ImputeTask, pinball
 
 
 @torch.no_grad()
@@ -43,17 +40,15 @@ def fill_gaps(model: SeriesModel, series: Series, context: int) -> Array:
 
 @torch.no_grad()
 def evaluate_gaps(
-    model: SeriesModel, task: FillIn, batches: Iterable[Batch], season: int, split: str
+    model: SeriesModel, task: ImputeTask, batches: Iterable[Batch], season: int, split: str
 ) -> SeriesEvaluation:
     """Hidden steps in deviations of each series, beside a straight line and seasonal means."""
     model.eval()
     errors: dict[str, list[Array]] = {"model": [], "line": [], "naive": []}
     lost = inside = count = 0.0
     middle = model.config.quantiles.index(0.5)
-    for batch in task.hide_always(batches):
-        hidden = ~batch.target.isnan()
-        wanted = batch.target.nan_to_num(0.0)
-        out = call(model, batch).float()
+    for batch in task.ask_always(batches):
+        out, wanted, hidden = task.compare(model, batch)
         lost += float(pinball(out, wanted, hidden, task.quantiles).sum())
         inside += float(((wanted >= out[..., 0, :]) & (wanted <= out[..., -1, :]) & hidden).sum())
         count += float(hidden.sum())
@@ -113,8 +108,3 @@ def _naive(batch: Batch, season: int) -> torch.Tensor:
 def _same_moment(times: Array, values: Array, asked: Array) -> Array:
     inside = (asked >= times[0]) & (asked <= times[-1])
     return np.where(inside, value_at(times, values, asked), np.nan)
-
-
-def missing_cells(series: Series) -> Sequence[tuple[int, int]]:
-    """Step and channel of each missing value."""
-    return [(int(i), int(k)) for i, k in np.argwhere(np.isnan(series.values))]

@@ -1,10 +1,14 @@
-"""Series in memory: times in steps, numbers of each step, and perhaps a label."""
+"""Series in memory: times in steps, numbers of each step, and perhaps a label; and how a model reads them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from regard.data.array import Array
 from regard.recipes.series.clock import Clock
@@ -26,29 +30,56 @@ class Series:
         """Some of its steps."""
         return replace(self, times=self.times[start:stop], values=self.values[start:stop])
 
+    def last(self, steps: int) -> Series:
+        """So many steps at its end, or all."""
+        return self.part(max(0, len(self) - steps), len(self))
+
+    def shorten(self, every: int) -> Series:
+        """The mean of the known values of each so many steps."""
+        if every == 1:
+            return self
+        n = -(-len(self) // every)
+        more = n * every - len(self)
+        values = np.concatenate((self.values, np.full((more, self.values.shape[1]), np.nan)))
+        values = values.reshape(n, every, -1)
+        known = ~np.isnan(values)
+        count = known.sum(1)
+        mean = np.where(known, values, 0.0).sum(1) / np.maximum(count, 1)
+        return replace(self, times=self.times[::every] / every, values=np.where(count > 0, mean, np.nan))
+
     @property
     def equal(self) -> bool:
         """Does each step come 1 after the one before?"""
         return bool((np.diff(self.times) == 1).all())
 
+    @property
+    def empty(self) -> bool:
+        """Is no value known?"""
+        return bool(np.isnan(self.values).all())
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SeriesFile:
-    """The series of one file."""
+    """The series of one file, or of a table or arrays in memory."""
 
-    path: str | None
+    path: str | None  # or what it is called; None: made
     channels: tuple[str, ...]
     series: tuple[Series, ...]
     clock: Clock
     notes: tuple[str, ...] = ()
 
     @property
-    def equal(self) -> bool:
-        return all(each.equal for each in self.series)
-
-    @property
     def longest(self) -> int:
         return max(len(each) for each in self.series)
+
+    def in_steps_of(self, known: Clock) -> SeriesFile:
+        """The same in the steps that a model knows, where both clocks count the same unit."""
+        own = self.clock
+        if own.unit != known.unit or math.isclose(own.step, known.step):
+            return self
+        clock = replace(own, step=known.step)
+        series = tuple(replace(each, times=clock.to_steps(each.times * own.step)) for each in self.series)
+        return replace(self, series=series, clock=clock)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,3 +111,24 @@ class Scale:
         """In the units of the data; channels are the last axis."""
         found: Array = values.astype(np.float64) * self.scale + self.centre
         return found
+
+
+def value_at(times: Array, values: Array, asked: Array) -> Array:
+    """Values at other times, on straight lines between the known ones; NaN if none is known.   n, n, m -> m"""
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.full(len(asked), np.nan)
+    found: Array = np.interp(asked, times[known], values[known])
+    return found
+
+
+def make_tensors(series: Sequence[Series], scales: Sequence[Scale]) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Series side by side, as a model reads them: values b n c, times b n (None: equal steps), real b n."""
+    longest = max(len(each) for each in series)
+    x = np.zeros((len(series), longest, series[0].values.shape[1]), dtype=np.float32)
+    where, real = np.zeros((len(series), longest)), np.zeros((len(series), longest), dtype=bool)
+    for row, (each, scale) in enumerate(zip(series, scales, strict=True)):
+        n = len(each)
+        x[row, :n], real[row, :n], where[row, :n] = scale.apply(each.values), True, each.times - each.times[0]
+    equal = all(each.equal for each in series)
+    return torch.from_numpy(x), None if equal else torch.from_numpy(where), torch.from_numpy(real)

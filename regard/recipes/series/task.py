@@ -5,6 +5,7 @@ pinball_q(y, ŷ) = 2 max(q (y − ŷ), (q − 1)(y − ŷ)),   at the median it 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 import torch
@@ -18,24 +19,51 @@ from regard.training.tasks import call
 TIMES = 6  # that a window is looked at in an evaluation of gaps, each time with others
 
 
-class Forecast:
-    """The mean pinball loss of all steps ahead.   out b p h q c, target b p h (c + 1), the last a time after now"""
+class QuantileTask(ABC):
+    """The mean pinball loss of all that is asked and known."""
 
     best_by = "loss"
 
-    def __init__(self, quantiles: tuple[float, ...], *, equal: bool) -> None:
-        self.quantiles, self.equal = quantiles, equal
+    def __init__(self, quantiles: tuple[float, ...]) -> None:
+        self.quantiles = quantiles
+
+    @abstractmethod
+    def compare(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Quantiles, what is true, and which of it is known.   ... q c, ... c, ... c"""
+
+    def ask(self, batch: Batch) -> Batch:
+        """What is asked of a batch in training."""
+        return batch
+
+    def ask_always(self, batches: Iterable[Batch]) -> Iterable[Batch]:
+        """What is asked in an evaluation, always the same."""
+        return batches
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        out, wanted, known = self.compare(model, batch)
+        out, wanted, known = self.compare(model, self.ask(batch))
         count = known.sum()
         return pinball(out, wanted, known, self.quantiles).sum() / count.clamp(min=1), count
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        return _measure(self.compare, self.quantiles, model, batches)
+        """The loss, and the share of the truth between the lowest and the highest quantile."""
+        sums = Sums()
+        for batch in self.ask_always(batches):
+            out, wanted, known = self.compare(model, batch)
+            inside = (wanted >= out[..., 0, :]) & (wanted <= out[..., -1, :]) & known
+            lost = pinball(out, wanted, known, self.quantiles).sum()
+            sums.add(known.sum(), **{"loss": lost, "in the band": inside.sum()})
+        return sums.means()
+
+
+class ForecastTask(QuantileTask):
+    """All steps ahead.   out b p h q c, target b p h (c + 1), the last a time after now"""
+
+    def __init__(self, quantiles: tuple[float, ...], *, equal: bool) -> None:
+        super().__init__(quantiles)
+        self.equal = equal
 
     def compare(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Forecasts at the times of the targets, b p h q c; the targets, b p h c; and which are known."""
+        """Forecasts at the times of the targets.   b p h q c, b p h c, b p h c"""
         out = self.at(call(model, batch).float(), batch)
         wanted, ahead = batch.target[..., :-1], batch.target[..., -1]
         known = ~wanted.isnan() & (ahead <= out.shape[2] + 1e-6)[..., None]
@@ -64,27 +92,25 @@ def at_times(out: Tensor, now: Tensor, ahead: Tensor) -> Tensor:
     return start + share * (stop - start)
 
 
-class FillIn:
-    """The mean pinball loss of steps that are hidden from the model.   out b n q c, target b n c
+class ImputeTask(QuantileTask):
+    """Steps that are hidden from the model.   out b n q c, target b n c
 
     A share of the known steps is hidden, in spans: of all channels, or of one. Training draws from torch's
     generator, which the loop seeds by (seed, step). What is hidden in an evaluation is always the same.
     """
 
-    best_by = "loss"
-
     def __init__(self, quantiles: tuple[float, ...], *, share: float, longest: int, seed: int = 0) -> None:
-        self.quantiles, self.share, self.longest, self.seed = quantiles, share, longest, seed
+        super().__init__(quantiles)
+        self.share, self.longest, self.seed = share, longest, seed
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        out, wanted, hidden = self._compare(model, self.hide(batch))
-        count = hidden.sum()
-        return pinball(out, wanted, hidden, self.quantiles).sum() / count.clamp(min=1), count
+    def compare(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        out = call(model, batch).float()
+        return out, batch.target.nan_to_num(0.0), ~batch.target.isnan()
 
-    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        return _measure(self._compare, self.quantiles, model, self.hide_always(batches))
+    def ask(self, batch: Batch) -> Batch:
+        return self.hide(batch)
 
-    def hide_always(self, batches: Iterable[Batch]) -> Iterable[Batch]:
+    def ask_always(self, batches: Iterable[Batch]) -> Iterable[Batch]:
         """Each batch some times over, with other steps hidden; the same ones in every evaluation."""
         for number, batch in number_batches(batches):
             for again in range(TIMES):
@@ -108,10 +134,6 @@ class FillIn:
         target = batch.target.masked_fill(~hidden, torch.nan)
         return batch.replace(target=target, x=x.masked_fill(hidden, torch.nan))
 
-    def _compare(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        out = call(model, batch).float()
-        return out, batch.target.nan_to_num(0.0), ~batch.target.isnan()
-
 
 def pinball(out: Tensor, wanted: Tensor, known: Tensor, quantiles: tuple[float, ...]) -> Tensor:
     """The loss of each number, the mean over quantiles; 0 where it is not known.   ... q c, ... c -> ... c"""
@@ -119,16 +141,3 @@ def pinball(out: Tensor, wanted: Tensor, known: Tensor, quantiles: tuple[float, 
     apart = wanted[..., None, :] - out
     lost = 2 * torch.maximum(q * apart, (q - 1) * apart).mean(-2)
     return lost.masked_fill(~known, 0.0)
-
-
-def _measure(
-    compare: object, quantiles: tuple[float, ...], model: nn.Module, batches: Iterable[Batch]
-) -> dict[str, float]:
-    """The loss, and the share of the truth between the lowest and the highest quantile."""
-    sums = Sums()
-    for batch in batches:
-        out, wanted, known = compare(model, batch)  # type: ignore[operator]
-        inside = (wanted >= out[..., 0, :]) & (wanted <= out[..., -1, :]) & known
-        lost = pinball(out, wanted, known, quantiles).sum()
-        sums.add(known.sum(), **{"loss": lost, "in the band": inside.sum()})
-    return sums.means()

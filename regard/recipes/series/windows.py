@@ -1,177 +1,158 @@
-"""Windows of series as batches: what a model sees, and what comes after it."""
+"""Windows of series as batches: what a model sees, and what is asked of it."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 
 from regard.data.array import Array
 from regard.data.batch import Batch, Source, generator
-from regard.recipes.series.series import Scale, Series
-from regard.recipes.series.time_splits import Held
+from regard.recipes.series.time_splits import SplitSeries
 
 ORIGINS = 16  # moments of a window after which a forecast is asked for
 MOST = 256  # windows of a split that are measured in training
 TOGETHER = 64  # windows of a batch of an evaluation
 
 
-@dataclass(frozen=True, eq=False)
-class Track:
-    """One series as a model reads it: in units of its own past."""
+class Window(NamedTuple):
+    """Steps start … stop − 1 of a series, and of which of them something is asked: what comes after, or what they are."""
 
-    series: Series
-    scale: Scale
-    x: Array  # n c float32, NaN where missing
-    times: Array  # n float64
-    train: int
-    validation: int
-
-    @classmethod
-    def of(cls, held: Held) -> Track:
-        scale = Scale.measure(held.series.values[: held.train])
-        values = scale.apply(held.series.values)
-        return cls(held.series, scale, values, held.series.times, held.train, held.validation)
+    part: SplitSeries
+    start: int
+    stop: int
+    asked: Array
 
 
-class ForecastSource(Source):
-    """Windows of the training parts, drawn by (seed, step), with forecasts asked for after some of their steps."""
+class WindowSource(Source):
+    """Windows of the training parts, drawn by (seed, step). ahead: steps after a window that must be known"""
 
-    def __init__(self, held: Sequence[Held], *, context: int, horizon: int, batch: int, seed: int, equal: bool) -> None:
-        self.tracks = [Track.of(each) for each in held]
-        self.context, self.horizon, self.rows, self.seed, self.equal = context, horizon, batch, seed, equal
+    key: ClassVar[int]  # of the random numbers
+
+    def __init__(
+        self, parts: Sequence[SplitSeries], *, context: int, ahead: int = 0, batch: int = 1, seed: int = 0
+    ) -> None:
+        self.parts, self.context, self.ahead, self.rows, self.seed = parts, context, ahead, batch, seed
+        self.equal = all(each.series.equal for each in parts)
         # how many windows start in each series
-        self.starts = np.array([max(1, each.train - horizon - context + 1) for each in self.tracks])
+        self.starts = np.array([max(1, each.train - ahead - context + 1) for each in parts])
 
     def batch(self, step: int) -> Batch:
-        random = generator(self.seed, 41, step)
-        which = random.choice(len(self.tracks), self.rows, p=self.starts / self.starts.sum())
+        random = generator(self.seed, self.key, step)
+        which = random.choice(len(self.parts), self.rows, p=self.starts / self.starts.sum())
         windows = []
         for number in which:
-            track = self.tracks[number]
             start = int(random.integers(self.starts[number]))
-            stop = min(start + self.context, track.train - self.horizon)
-            low = max(1, (stop - start) // 4)
-            origins = start + random.integers(min(low, stop - start - 1), stop - start, ORIGINS)
-            windows.append((track, start, stop, np.sort(origins)))
+            windows.append(self.train_window(self.parts[number], start, random))
         return self.make(windows)
 
-    def in_order(self, stride: int) -> Iterator[Batch]:
-        """All training windows, in the order of their times, with a forecast after each step from a quarter on."""
-        windows = []
-        for number, track in enumerate(self.tracks):
-            for start in range(0, int(self.starts[number]), stride):
-                stop = min(start + self.context, track.train - self.horizon)
-                first = start + min(max(1, (stop - start) // 4), stop - start - 1)
-                windows.append((track, start, stop, np.arange(first, stop)))
+    @abstractmethod
+    def train_window(self, part: SplitSeries, start: int, random: np.random.Generator | None) -> Window:
+        """The window of a training part from a step on. random: None: all that can be asked is asked"""
+
+    @abstractmethod
+    def windows(self, split: str) -> list[Window]:
+        """The windows on which a split is judged."""
+
+    def validation(self) -> Iterator[Batch]:
+        return self.of("validation")
+
+    def of(self, split: str) -> Iterator[Batch]:
+        """A split, to be judged."""
+        return self.batches(self.windows(split))
+
+    def batches(self, windows: Sequence[Window]) -> Iterator[Batch]:
         for k in range(0, len(windows), TOGETHER):
             yield self.make(windows[k : k + TOGETHER])
 
-    def validation(self) -> Iterator[Batch]:
-        return self.forecasts("validation", MOST)
+    def make(self, windows: Sequence[Window]) -> Batch:
+        """A batch of windows."""
+        longest = max(each.stop - each.start for each in windows)
+        b, c = len(windows), windows[0].part.x.shape[1]
+        x = np.zeros((b, longest, c), dtype=np.float32)
+        real = np.zeros((b, longest), dtype=bool)
+        where = np.zeros((b, longest))
+        for row, (part, start, stop, _) in enumerate(windows):
+            n, times = stop - start, part.series.times
+            x[row, :n], real[row, :n] = part.x[start:stop], True
+            where[row, :n] = times[start:stop] - times[start]
+        inputs = {
+            "x": torch.from_numpy(x),
+            "real": None if real.all() else torch.from_numpy(real),
+            "where": None if self.equal else torch.from_numpy(where),
+        }
+        return self.ask(Batch(inputs, size=b * longest), windows)
 
-    def forecasts(self, split: str, most: int) -> Iterator[Batch]:
-        """One forecast from each moment of a split."""
-        found = self.moments(split, most)
-        for k in range(0, len(found), TOGETHER):
-            windows = []
-            for track, origin in found[k : k + TOGETHER]:
-                start = max(0, origin + 1 - self.context)
-                windows.append((track, start, origin + 1, np.array([origin])))
-            yield self.make(windows)
+    @abstractmethod
+    def ask(self, batch: Batch, windows: Sequence[Window]) -> Batch:
+        """The batch with its targets."""
 
-    def moments(self, split: str, most: int) -> list[tuple[Track, int]]:
-        """The last steps before each forecast of a split, whose horizon lies in it; evenly chosen if there are
-        many."""
+
+class ForecastSource(WindowSource):
+    """Forecasts are asked for after some steps of each window.   asked b p, target b p h (c + 1), the last a time"""
+
+    key = 41
+
+    def train_window(self, part: SplitSeries, start: int, random: np.random.Generator | None) -> Window:
+        stop = min(start + self.context, part.train - self.ahead)
+        first = start + min(max(1, (stop - start) // 4), stop - start - 1)
+        if random is None:
+            return Window(part, start, stop, np.arange(first, stop))
+        return Window(part, start, stop, np.sort(random.integers(first, stop, ORIGINS)))
+
+    def in_order(self, stride: int) -> Iterator[Batch]:
+        """All training windows, in the order of their times."""
+        pairs = zip(self.parts, self.starts.tolist(), strict=True)
+        starts = [(part, start) for part, stop in pairs for start in range(0, stop, stride)]
+        return self.batches([self.train_window(part, start, None) for part, start in starts])
+
+    def windows(self, split: str, most: int = MOST) -> list[Window]:
+        """One forecast from each moment of a split, whose horizon lies in it; evenly chosen if there are many."""
         found = []
-        for track in self.tracks:
-            start, stop = (track.train, track.validation)
-            if split == "test":
-                start, stop = (track.validation, len(track.x))
-            found += [(track, origin) for origin in range(start - 1, stop - self.horizon)]
+        for part in self.parts:
+            start, stop = part.bounds(split)
+            found += [(part, origin) for origin in range(start - 1, stop - self.ahead)]
         if len(found) > most:
             found = [found[k] for k in np.linspace(0, len(found) - 1, most).astype(int)]
-        return found
+        return [Window(part, max(0, at + 1 - self.context), at + 1, np.array([at])) for part, at in found]
 
-    def make(self, windows: Sequence[tuple[Track, int, int, Array]]) -> Batch:
-        """A batch of windows: steps start … stop − 1 of a series, asked after some of them."""
-        longest = max(stop - start for _, start, stop, _ in windows)
-        most = max(len(origins) for *_, origins in windows)
-        b, c = len(windows), windows[0][0].x.shape[1]
-        x = np.zeros((b, longest, c), dtype=np.float32)
-        real = np.zeros((b, longest), dtype=bool)
-        where = np.zeros((b, longest))
+    def ask(self, batch: Batch, windows: Sequence[Window]) -> Batch:
+        b, most, c = len(windows), max(len(each.asked) for each in windows), batch["x"].shape[-1]
         asked = np.zeros((b, most), dtype=np.int64)
-        target = np.full((b, most, self.horizon, c + 1), np.nan, dtype=np.float32)
-        for row, (track, start, stop, origins) in enumerate(windows):
-            n = stop - start
-            x[row, :n], real[row, :n] = track.x[start:stop], True
-            where[row, :n] = track.times[start:stop] - track.times[start]
-            asked[row, : len(origins)] = origins - start
-            after = origins[:, None] + 1 + np.arange(self.horizon)
-            target[row, : len(origins), :, :c] = track.x[after]
-            target[row, : len(origins), :, c] = track.times[after] - track.times[origins][:, None]
-        inputs = {
-            "x": torch.from_numpy(x),
-            "real": None if real.all() else torch.from_numpy(real),
-            "where": None if self.equal else torch.from_numpy(where),
-            "asked": torch.from_numpy(asked),
-        }
-        return Batch(inputs, torch.from_numpy(target), size=b * longest)
+        target = np.full((b, most, self.ahead, c + 1), np.nan, dtype=np.float32)
+        for row, (part, start, _, origins) in enumerate(windows):
+            p, times = len(origins), part.series.times
+            asked[row, :p] = origins - start
+            after = origins[:, None] + 1 + np.arange(self.ahead)
+            target[row, :p, :, :c] = part.x[after]
+            target[row, :p, :, c] = times[after] - times[origins][:, None]
+        return batch.replace(target=torch.from_numpy(target), asked=torch.from_numpy(asked))
 
 
-class GapSource(Source):
-    """Windows of the training parts, drawn by (seed, step); the task hides some of their steps."""
+class GapSource(WindowSource):
+    """Steps of each window may be hidden by the task, and are asked for then.   target b n c"""
 
-    def __init__(self, held: Sequence[Held], *, context: int, batch: int, seed: int, equal: bool) -> None:
-        self.tracks = [Track.of(each) for each in held]
-        self.context, self.rows, self.seed, self.equal = context, batch, seed, equal
-        self.starts = np.array([max(1, each.train - context + 1) for each in self.tracks])
+    key = 43
 
-    def batch(self, step: int) -> Batch:
-        random = generator(self.seed, 43, step)
-        which = random.choice(len(self.tracks), self.rows, p=self.starts / self.starts.sum())
-        windows = []
-        for number in which:
-            start = int(random.integers(self.starts[number]))
-            stop = min(start + self.context, self.tracks[number].train)
-            windows.append((self.tracks[number], start, stop, start))
-        return self.make(windows)
+    def train_window(self, part: SplitSeries, start: int, random: np.random.Generator | None) -> Window:
+        stop = min(start + self.context, part.train)
+        return Window(part, start, stop, np.arange(start, stop))
 
-    def validation(self) -> Iterator[Batch]:
-        return self.windows("validation")
-
-    def windows(self, split: str) -> Iterator[Batch]:
+    def windows(self, split: str) -> list[Window]:
         """A split in windows side by side; steps before it are read, too, but never asked for."""
         found = []
-        for track in self.tracks:
-            first, last = (track.train, track.validation)
-            if split == "test":
-                first, last = (track.validation, len(track.x))
+        for part in self.parts:
+            first, last = part.bounds(split)
             for start in range(first, last, self.context):
                 stop = min(start + self.context, last)
-                found.append((track, max(0, stop - self.context), stop, start))
-        for k in range(0, len(found), TOGETHER):
-            yield self.make(found[k : k + TOGETHER])
+                found.append(Window(part, max(0, stop - self.context), stop, np.arange(start, stop)))
+        return found
 
-    def make(self, windows: Sequence[tuple[Track, int, int, int]]) -> Batch:
-        """A batch of windows: steps start … stop − 1 of a series, of which those from a step on may be asked for."""
-        longest = max(stop - start for _, start, stop, _ in windows)
-        b, c = len(windows), windows[0][0].x.shape[1]
-        x = np.zeros((b, longest, c), dtype=np.float32)
-        real = np.zeros((b, longest), dtype=bool)
-        where = np.zeros((b, longest))
-        target = np.full_like(x, np.nan)
-        for row, (track, start, stop, asked) in enumerate(windows):
-            n = stop - start
-            x[row, :n], real[row, :n] = track.x[start:stop], True
-            target[row, asked - start : n] = track.x[asked:stop]
-            where[row, :n] = track.times[start:stop] - track.times[start]
-        inputs = {
-            "x": torch.from_numpy(x),
-            "real": None if real.all() else torch.from_numpy(real),
-            "where": None if self.equal else torch.from_numpy(where),
-        }
-        return Batch(inputs, torch.from_numpy(target), size=b * longest)
+    def ask(self, batch: Batch, windows: Sequence[Window]) -> Batch:
+        target = np.full(batch["x"].shape, np.nan, dtype=np.float32)
+        for row, (part, start, _, steps) in enumerate(windows):
+            target[row, steps - start] = part.x[steps]
+        return batch.replace(target=torch.from_numpy(target))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from regard.models.conv_seq2seq import ConvSeq2SeqConfig
+from regard.models.conv import ConvSeq2SeqConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.models.recurrent_seq2seq import GRUSeq2SeqConfig, LSTMSeq2SeqConfig
+from regard.models.recurrent import GRUSeq2SeqConfig, LSTMSeq2SeqConfig
 from regard.models.seq2seq import Seq2SeqConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
 from regard.recipes.translation.dataset import PairsConfig

@@ -98,23 +98,14 @@ def _draw_mountain_car(plane: _Plane, states: Array) -> None:
     plane.rod(car, car, 5.0)
 
 
-SCENES: dict[str, Callable[[_Plane, Array], None]] = {
-    "CartPole-v0": _draw_cart_pole,
-    "CartPole-v1": _draw_cart_pole,
-    "Pendulum-v1": _draw_pendulum,
-    "Acrobot-v1": _draw_acrobot,
-    "MountainCar-v0": _draw_mountain_car,
-    "MountainCarContinuous-v0": _draw_mountain_car,
-}
-
-# numbers of a state that its drawing reads
-NEEDS = {
-    "CartPole-v0": 3,
-    "CartPole-v1": 3,
-    "Pendulum-v1": 2,
-    "Acrobot-v1": 4,
-    "MountainCar-v0": 1,
-    "MountainCarContinuous-v0": 1,
+# how the states of an environment are drawn, and how many of their numbers that reads
+SCENES: dict[str, tuple[Callable[[_Plane, Array], None], int]] = {
+    "CartPole-v0": (_draw_cart_pole, 3),
+    "CartPole-v1": (_draw_cart_pole, 3),
+    "Pendulum-v1": (_draw_pendulum, 2),
+    "Acrobot-v1": (_draw_acrobot, 4),
+    "MountainCar-v0": (_draw_mountain_car, 1),
+    "MountainCarContinuous-v0": (_draw_mountain_car, 1),
 }
 
 
@@ -130,10 +121,9 @@ def check_drawn(environment: str) -> None:
 def draw_states(environment: str, states: Array, side: int = SIDE, edge: float = EDGE) -> Array:
     """Images of states, as the environment gives them.   b k -> b side side 1, in bytes"""
     check_drawn(environment)
-    if states.ndim != 2 or states.shape[1] < NEEDS[environment]:
-        raise RegardError(
-            f"a state of {environment} has at least {NEEDS[environment]} numbers, got shape {states.shape}"
-        )
+    draw, needs = SCENES[environment]
+    if states.ndim != 2 or states.shape[1] < needs:
+        raise RegardError(f"a state of {environment} has at least {needs} numbers, got shape {states.shape}")
     plane = _Plane(len(states), side, edge)
-    SCENES[environment](plane, states)
+    draw(plane, states)
     return plane.bytes()

@@ -25,8 +25,8 @@ from regard.recipes.world.imagination import imagine_batch, learn_policy
 from regard.recipes.world.replay_buffer import EpisodeSource
 from regard.training import optimisers
 from regard.training.checkpoint import Checkpoint
+from regard.training.optimisers import schedule
 from regard.training.rules import AdamW
-from regard.training.schedule import schedule
 from regard.training.step import Stepper, seed_all
 from regard.training.sums import Count
 from regard.training.tasks import Task

@@ -19,8 +19,8 @@ from regard.data.batch import generator
 from regard.errors import RegardError
 from regard.models.world_model import WorldModel
 from regard.recipes.world.episodes import Episodes
+from regard.training.optimisers import schedule
 from regard.training.rules import AdamW
-from regard.training.schedule import schedule
 
 WHITE = 255
 AT_ONCE = 256  # images that are encoded together

@@ -36,7 +36,8 @@ from regard.recipes.world.views.episode import EpisodeView
 from regard.recipes.world.views.horizons import HorizonsView
 from regard.recipes.world.views.moments import MomentsView
 from regard.recipes.world.views.returns import ReturnsView, draw_returns
-from regard.runs.best_checkpoint import LAST
+from regard.runs.evaluations import LAST
+from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.training.tasks import Task
 
@@ -133,6 +134,11 @@ class World(Problem):
 
     # ── using a run
 
+    def load(self, run: Run) -> WorldModel:
+        model = load_model(run)
+        assert isinstance(model, WorldModel)
+        return model
+
     def open_buffer(self, run: Run, model: WorldModel | None) -> ReplayBuffer:
         """The episodes of a run, with the codes that its model gives their images."""
         data, spaces = run.section(WorldDataConfig, "data"), run.section(Spaces, "processor")
@@ -151,7 +157,6 @@ class World(Problem):
     def predict(self, run: Run, inputs: Sequence[str], options: Any = None) -> Iterator[Prediction]:
         """A prediction for each file, with a part for each step: what comes after it, from it and those before it."""
         model = self.load(run)
-        assert isinstance(model, WorldModel)
 
         def predict_path(path: str) -> list[Prediction]:
             return [_predict_file(model, self.read_episodes(run, model, each), each) for each in find_files(path)]
@@ -162,7 +167,6 @@ class World(Problem):
         """The mean return in the real environment, and errors of predictions; of recorded episodes only these."""
         options = options or EvaluateOptions()
         model, config = self.load(run), run.section(WorldDataConfig, "data")
-        assert isinstance(model, WorldModel)
         if data is not None:
             return evaluate_predictions(model, self.read_episodes(run, model, data).episodes, data, options.seed)
         check_trusted(config.environment, options.environment)
@@ -173,7 +177,6 @@ class World(Problem):
         self, run: Run, data: Any, context: DataContext, options: Any = None
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
         model, config = self.load(run), run.section(WorldDataConfig, "data")
-        assert isinstance(model, WorldModel)
         found, train = self.read_episodes(run, model, data), run.section(WorldTrainConfig, "train")
         buffer = ReplayBuffer(found.spaces, 0.0, found.episodes)
         source = EpisodeSource(buffer, train.batch, config.context, train.seed, model.config.frames - 1)
@@ -183,7 +186,6 @@ class World(Problem):
 
     def generate(self, run: Run, options: DreamOptions, note: Callable[[str], None]) -> Iterator[str]:
         model, data = self.load(run), run.section(WorldDataConfig, "data")
-        assert isinstance(model, WorldModel)
         check_trusted(data.environment, options.environment)
         learned = run.section(WorldTrainConfig, "train").policy != "none"
         return write_dream(model, self.open_buffer(run, model), data, options, learned=learned)

@@ -11,11 +11,17 @@ from regard.look.model_input import ModelInput
 from regard.look.reader import Reader
 from regard.look.session import Session
 from regard.models.autoencoder import VAE, Autoencoder, AutoencoderConfig, Denoising, DenoisingConfig, VAEConfig
-from regard.recipes.autoencoder.dataset import InMemory, Inputs
+from regard.recipes.autoencoder.cloud_inputs import CloudInputs, CloudsFitted
+from regard.recipes.autoencoder.config import InputsConfig
+from regard.recipes.autoencoder.image_inputs import ImageInputs
+from regard.recipes.autoencoder.row_inputs import RowInputs, RowsFitted
 from regard.recipes.autoencoder.views.held_out import Codes
 from regard.recipes.autoencoder.views.latent import LatentView
 from regard.recipes.autoencoder.views.rate import RateView
 from regard.recipes.autoencoder.views.reconstructions import ReconstructionsView
+from regard.recipes.dataset import Dataset, Encodings
+from regard.recipes.example import Examples
+from regard.recipes.images.processor import ImagesFitted
 
 SHAPES = {"images": (1, 6, 6), "rows": (4,), "points": (12, 3)}
 BODIES = {"images": "mlp", "rows": "mlp", "points": "set"}
@@ -28,38 +34,35 @@ MODELS = {
 }
 
 
-class Bytes:
-    """Images in memory.   n c h w, uint8"""
-
-    def __init__(self, values):
-        self.values = values
-
-    def take(self, rows):
-        return self.values[rows]
+def processor_of(form):
+    """What reads inputs of one form, as fitted on a train split."""
+    if form == "images":
+        return ImageInputs(InputsConfig(), ImagesFitted(size=6, channels=1, fit="crop"))
+    if form == "points":
+        return CloudInputs(InputsConfig(), CloudsFitted(points=12, width=3))
+    return RowInputs(InputsConfig(), RowsFitted(columns=COLUMNS, centre=CENTRE, scale=SCALE))
 
 
 def inputs_of(form, count=40, labels=("cat", "dog </script>")):
     """Inputs of one form, a third of them for tests."""
-    draw = np.random.default_rng(0)
+    draw, processor = np.random.default_rng(0), processor_of(form)
     shape = SHAPES[form]
     if form == "images":
-        store = Bytes(draw.integers(0, 256, (count, *shape), dtype=np.uint8))
+        values = draw.integers(0, 256, (count, 6, 6), dtype=np.uint8)
     else:
-        numbers = draw.normal(size=(count, *shape)).astype(np.float32)
-        if form == "rows":
-            numbers[:, 3] = 0
-        store = InMemory(numbers)
-    rows = {"columns": COLUMNS, "centre": CENTRE, "scale": SCALE} if form == "rows" else {}
-    return Inputs(
-        name="made",
-        form=form,
-        store=store,
-        splits=np.arange(count) % 3,
-        shape=shape,
-        labels=labels,
-        classes=np.arange(count) % max(1, len(labels)),
-        **rows,
+        values = draw.normal(size=(count, *shape)).astype(np.float32)
+    if form == "rows":
+        values[:, 3] = 0
+        values = values * np.array(SCALE) + np.array(CENTRE)
+    examples = Examples(
+        what="made",
+        count=count,
+        inputs=lambda i: {"image" if form == "images" else "x": values[i]},
+        names=lambda i: f"{processor.unit[:-1]} {i + 1}",
+        cells=np.array([labels[i % len(labels)] for i in range(count)]) if labels else None,
     )
+    encodings = Encodings(examples, processor, "memory")
+    return Dataset(examples, processor, np.zeros(count), np.arange(count) % 3, encodings, 16, 0)
 
 
 def model_of(form, kind="vae", latent=2, **options):
@@ -76,7 +79,7 @@ def model_of(form, kind="vae", latent=2, **options):
 
 def codes_of(form, kind="vae", latent=2, inputs=None, **options):
     found = inputs_of(form) if inputs is None else inputs
-    return Codes(model_of(form, kind, latent, **options), found.info, "none", lambda: found, 16)
+    return Codes(model_of(form, kind, latent, **options), found.processor, lambda: found)
 
 
 class CodesReader(Reader):
@@ -88,7 +91,7 @@ class CodesReader(Reader):
 
     def read(self, given=None, target=None):
         held = self.codes.held_out
-        shape = (1, *self.codes.info.shape)
+        shape = (1, *self.codes.processor.shape)
         x = torch.zeros(shape) if held is None else held.x[:1]
         return ModelInput(inputs={"x": x}, name="first <i>input</i>")
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from regard.data.batch import Batch
 from regard.errors import RegardError
+from regard.recipes.autoencoder.autoencode import Autoencode
 from regard.recipes.autoencoder.evaluation import CodeEvaluation, evaluate_codes
 from regard.recipes.autoencoder.task import Reconstruct
 from regard.recipes.job import Split
@@ -175,7 +176,7 @@ def test_evaluate_estimates_log_p_and_more_samples_raise_it(place):
 
 def test_rows_of_a_table(place, tmp_path, capsys):
     run = fit(tmp_path / "rows", place / "rows.csv")
-    assert run.config.corpus["columns"] == ["a", "b"] and run.config.model["sigma"] == "each"
+    assert run.config.processor["fitted"]["columns"] == ["a", "b"] and run.config.model["sigma"] == "each"
     assert main(["generate", str(run.path), "--count", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "a,b" and len(lines) == 5
@@ -186,6 +187,8 @@ def test_rows_of_a_table(place, tmp_path, capsys):
     (tmp_path / "one.csv").write_text("a,b\n1,3\n")
     found = predict(run.path, str(tmp_path / "one.csv"))[0]
     assert found.values["a"] != found.values["b"]
+    for given in ([{"a": 1, "b": 3}], np.array([[1.0, 3.0]])):
+        assert predict(run.path, given)[0].values == found.values
 
 
 def test_point_clouds_in_any_order_have_one_code(place, tmp_path):
@@ -194,6 +197,10 @@ def test_point_clouds_in_any_order_have_one_code(place, tmp_path):
     model = load(run.path)
     x = torch.randn(2, 12, 3)
     torch.testing.assert_close(model(x), model(x[:, torch.randperm(12)]))
+    (file,), (array,) = (
+        predict(run.path, [each]) for each in (place / "clouds" / "0.npy", np.load(place / "clouds/0.npy"))
+    )
+    assert file.values == array.values and file.code == array.code
     assert main(["generate", str(run.path), "--count", "2", "--out", str(tmp_path / "c.npz")]) == 0
     assert np.load(tmp_path / "c.npz")["points"].shape == (2, 12, 3)
     assert main(["generate", str(run.path), "--count", "2", "--out", str(tmp_path / "c.csv")]) == 0
@@ -261,7 +268,7 @@ def test_a_classifier_of_images_starts_from_the_encoder(tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"model.likelihood": "bernoulli", "data.binarise": "none"}, ["bernoulli", "--data.binarise dynamic"]),
+        ({"model.likelihood": "bernoulli", "data.binarise": "none"}, ["bernoulli", "data.binarise dynamic"]),
         ({"model.likelihood": "gaussian", "data.binarise": "dynamic"}, ["gaussian", "bernoulli"]),
         ({"model.body": "set"}, ["set", "mlp or conv or vit"]),
     ],
@@ -287,14 +294,14 @@ def test_a_collapsed_posterior_is_told_with_what_to_do(place, tmp_path):
         weights.body.encoder[-1].bias.zero_()
     batch = Batch({"x": torch.zeros(4, 1, 8, 8, dtype=torch.uint8)}, torch.zeros(4))
     split = Split(name="test", count=4, unit="images", batches=lambda: [batch])
-    flat = evaluate_codes(weights, Reconstruct(), split)
+    flat = evaluate_codes(weights, Reconstruct(Autoencode().open(run)), split)
     assert "collapsed" in flat.details() and "--model.beta" in flat.details() and flat.measures["KL"] == 0
 
 
 def test_a_loss_that_is_no_number_is_told_in_one_line(place, tmp_path):
     with pytest.raises(NotANumber) as error:
         fit(tmp_path / "no", place / "rows.csv", steps=40, train__lr=1e30, train__clip=None, train__warmup=0)
-    assert "--train.lr" in str(error.value) and "\n" not in str(error.value)
+    assert "train.lr" in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

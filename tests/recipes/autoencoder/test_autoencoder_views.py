@@ -12,7 +12,6 @@ import torch
 from PIL import Image
 
 from regard.look import encode_arrays, page, server
-from regard.recipes.autoencoder.dataset import InputsInfo
 from regard.recipes.autoencoder.views.exhibit import POINTS, exhibit
 from regard.recipes.autoencoder.views.held_out import Codes
 from regard.recipes.autoencoder.views.latent import INSIDE, STEPS, STRIPS, share_within
@@ -89,9 +88,7 @@ def test_inputs_are_where_their_codes_are(form, latent):
     torch.testing.assert_close(places, codes.plane.place(means), atol=1e-5, rtol=1e-5)
     low, high = torch.tensor(latent_part["low"]), torch.tensor(latent_part["high"])
     assert bool(((places >= low) & (places <= high)).all())
-    assert held["split"] == "test" and held["classes"] == [
-        int(each) for each in codes.inputs.classes[codes.held_out.rows]
-    ]
+    assert held["split"] == "test" and held["classes"] == [each % 2 for each in codes.held_out.rows.tolist()]
     assert (latent_part["grid"] is None) == (dims > 2)
     sides = high - low
     assert float(sides.min() / sides.max()) > 0.55  # a map that a person can point at
@@ -287,7 +284,7 @@ def test_data_that_are_gone_leave_what_the_model_knows(form):
     def gone():
         raise FileNotFoundError("no such folder")
 
-    codes = Codes(model_of(form), inputs_of(form).info, "none", gone, 16)
+    codes = Codes(model_of(form), inputs_of(form).processor, gone)
     session = session_of(codes)
     data = session.show({})
     assert part(data, "latent")["held"] is None and part(data, "reconstructions") is None
@@ -324,8 +321,7 @@ def test_without_labels_there_are_no_classes():
 
 def test_large_clouds_are_thinned_and_small_ones_are_not():
     for points in (POINTS, POINTS + 1, 5000):
-        info = InputsInfo(path="", form="points", rows=2, train=2, validation=0, test=0, shape=(points, 3))
-        assert exhibit(torch.zeros(2, points, 3), info)["numbers"]["shape"] == [2, min(points, POINTS), 3]
+        assert exhibit(torch.zeros(2, points, 3), "points")["numbers"]["shape"] == [2, min(points, POINTS), 3]
 
 
 def test_the_format_names_everything():

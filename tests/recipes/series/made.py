@@ -37,3 +37,14 @@ def save_gestures(path, count=40, n=20):
     values = slope + random.normal(0, 1, (count, 1)) + random.normal(0, 0.2, (count, n))
     np.savez(path, values=values[..., None], labels=np.array(["up", "down"])[label])
     return str(path)
+
+
+def save_slopes(path, count=40, n=20):
+    """Lines with a slope each, at random levels."""
+    random = np.random.default_rng(0)
+    slope = random.uniform(-2, 2, count).round(3)
+    values = (
+        slope[:, None] * np.linspace(-1, 1, n) + random.normal(0, 1, (count, 1)) + random.normal(0, 0.1, (count, n))
+    )
+    np.savez(path, values=values[..., None], labels=slope)
+    return str(path)

@@ -8,10 +8,11 @@ from regard.look.session import Session
 from regard.models.sample_inputs import build_seeded
 from regard.models.series import TransformerSeries, TransformerSeriesConfig
 from regard.recipes.series.clock import Clock
-from regard.recipes.series.model_input import SeriesInput
-from regard.recipes.series.run_reader import SeriesReader
+from regard.recipes.series.config import ForecastConfig
+from regard.recipes.series.problems import VIEWS
+from regard.recipes.series.processor import TimeFitted, TimeProcessor
+from regard.recipes.series.reader import SeriesInput, SeriesReader
 from regard.recipes.series.series import Series, SeriesFile
-from regard.recipes.series.settings import SeriesInfo
 from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 from tests.recipes.series.made import waves
@@ -22,23 +23,15 @@ N, HORIZON, CONTEXT = 80, 6, 30
 class MadeReader(SeriesReader):
     """One made series, which can be changed as that of a run can."""
 
-    def __init__(self):
+    def __init__(self, model):
+        fitted = TimeFitted(channels=("sold",), clock=Clock(), horizon=HORIZON, season=12, context=CONTEXT, lags=12)
+        super().__init__(None, model, TimeProcessor(ForecastConfig(), fitted), "forecast", VIEWS)
         values = waves(N)[:, None]
         values[60] = float("nan")
         series = Series(name="made", times=torch.arange(N).double().numpy(), values=values)
-        self.info = SeriesInfo(
-            path=None,
-            task="forecast",
-            channels=("sold",),
-            series=1,
-            steps=N,
-            clock=Clock(),
-            horizon=HORIZON,
-            season=12,
-            context=CONTEXT,
-        )
         file = SeriesFile(path="made.csv", channels=("sold",), series=(series,), clock=Clock())
-        self.given = SeriesInput(inputs={}, file=file, info=self.info, held=(70,)).choose(0)
+        made = SeriesInput(inputs={}, file=file, processor=self.processor, task="forecast", held=(70,))
+        self.given = made.choose(0)
 
     def read(self, given=None, target=None):
         return self.given
@@ -49,7 +42,8 @@ def live():
     config = TransformerSeriesConfig(
         channels=1, horizon=HORIZON, quantiles=(0.1, 0.5, 0.9), lags=12, patch=3, dim=16, depth=1
     )
-    return Session(build_seeded(TransformerSeries, config), MadeReader(), "a series", tsne=False)
+    model = build_seeded(TransformerSeries, config)
+    return Session(model, MadeReader(model), "a series", tsne=False)
 
 
 def said(shown, k=0):

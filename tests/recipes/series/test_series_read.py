@@ -1,19 +1,21 @@
 """Files of series: which columns are what, which times are equal steps, and what is refused in one line."""
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import csv, parquet
 
 from regard.errors import RegardError
-from regard.recipes.series.read_series import holds_classes, read_series
-from regard.recipes.series.season import guess_season, naive_errors, seasonal_naive
+from regard.recipes.series.config import ForecastConfig
+from regard.recipes.series.evaluation import naive_errors, seasonal_naive
+from regard.recipes.series.read_series import has_labels, read_series
 from regard.recipes.series.series import Scale, Series
-from regard.recipes.series.settings import SeriesDataConfig
-from regard.recipes.series.time_splits import split_by_time
+from regard.recipes.series.time_splits import guess_season, split_by_time
 from tests.recipes.series.made import N, save_gestures, waves, write_long, write_months
 
 
-def read(path, task="forecast", **how):
-    return read_series(SeriesDataConfig(path=str(path), **how), task)
+def read(data, labelled=False, **how):
+    return read_series(data, ForecastConfig(**how), labelled=labelled)
 
 
 def write(folder, text, name="file.csv"):
@@ -24,12 +26,12 @@ def write(folder, text, name="file.csv"):
 
 def test_months_are_equal_steps_and_come_back_as_dates(tmp_path):
     file = read(write_months(tmp_path / "m.csv"))
-    assert file.channels == ("sold",) and file.equal and file.clock.word == "month"
+    assert file.channels == ("sold",) and file.series[0].equal and file.clock.word == "month"
     np.testing.assert_allclose(file.series[0].values[:, 0], waves(), atol=1e-5)
     assert file.clock.write(file.series[0].times[-1] + 1) == "2020-01-01"
     ends = "\n".join(f"{day},1" for day in ("2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"))
     last = read(write(tmp_path, f"date,v\n{ends}"))
-    assert last.equal and last.clock.write(last.series[0].times[-1] + 1) == "2024-04-30"
+    assert last.series[0].equal and last.clock.write(last.series[0].times[-1] + 1) == "2024-04-30"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_months_are_equal_steps_and_come_back_as_dates(tmp_path):
 )
 def test_times_as_people_write_them(tmp_path, times, following, step):
     file = read(write(tmp_path, "\n".join(["time,v", *(f"{time},{k}" for k, time in enumerate(times))])))
-    assert file.equal and file.clock.word == step
+    assert file.series[0].equal and file.clock.word == step
     assert file.clock.write(file.series[0].times[-1] + 1) == following
 
 
@@ -66,22 +68,37 @@ def test_long_tables_wide_tables_and_tables_without_a_header(tmp_path):
 def test_arrays_and_parquet(tmp_path):
     np.savez(tmp_path / "a.npz", values=np.arange(12.0).reshape(6, 2), times=np.arange(6) * 0.5)
     file = read(tmp_path / "a.npz")
-    assert file.equal and file.clock.step == 0.5 and len(file.channels) == 2
+    assert file.series[0].equal and file.clock.step == 0.5 and len(file.channels) == 2
     np.save(tmp_path / "b.npy", waves())
     assert len(read(tmp_path / "b.npy").series[0]) == N
     path = save_gestures(tmp_path / "g.npz")
-    assert holds_classes(path) and len(read(path, "classify").series) == 40
-    import pyarrow
-    from pyarrow import parquet
-
+    assert has_labels(path) and len(read(path, labelled=True).series) == 40
     days = np.datetime64("2024-01-01") + np.arange(5)
     parquet.write_table(pyarrow.table({"when": days, "v": [1.0, None, 3.0, 4.0, 5.0]}), tmp_path / "p.parquet")
     file = read(tmp_path / "p.parquet")
-    assert file.equal and file.clock.word == "day" and np.isnan(file.series[0].values[1, 0])
+    assert file.series[0].equal and file.clock.word == "day" and np.isnan(file.series[0].values[1, 0])
+
+
+def test_memory_is_read_as_a_file_is(tmp_path):
+    path = write_long(tmp_path / "l.csv")
+    frame = csv.read_csv(path)
+    arrays = {"values": waves()[:, None] * np.ones(2), "times": np.arange(N) * 0.5}
+    np.savez(tmp_path / "a.npz", **arrays)
+    pairs = [(path, frame), (path, frame.to_pydict()), (str(tmp_path / "a.npz"), arrays)]
+    for file, memory in pairs:
+        ours, theirs = (read(data, **({} if "npz" in file else {"id": "shop"})) for data in (file, memory))
+        assert (
+            ours.channels == theirs.channels and ours.clock == theirs.clock and len(ours.series) == len(theirs.series)
+        )
+        for a, b in zip(ours.series, theirs.series, strict=True):
+            np.testing.assert_array_equal(a.times, b.times)
+            np.testing.assert_array_equal(a.values, b.values)
+    assert len(read(waves()).series[0]) == N and not has_labels(waves()) and not has_labels(frame)
+    assert has_labels(frame.append_column("Label", frame["shop"])) and has_labels((waves()[None], np.array(["a"])))
 
 
 def test_rows_are_series_where_only_a_label_is_beside_them(tmp_path):
-    file = read(write(tmp_path, "label,1,2,3\nup,1,2,3\ndown,3,2,\n"), "classify")
+    file = read(write(tmp_path, "label,1,2,3\nup,1,2,3\ndown,3,2,\n"), labelled=True)
     assert [each.label for each in file.series] == ["up", "down"]
     assert [len(each) for each in file.series] == [3, 2]
 
@@ -113,9 +130,8 @@ def test_files_that_are_none_are_one_line(tmp_path):
     for name, words in (("o.npz", "numbers"), ("i.npz", "infinite"), ("x.pdf", r"\.csv"), ("no.csv", "no ")):
         with pytest.raises(RegardError, match=words):
             read(tmp_path / name)
-    config = SeriesDataConfig(path=write_months(tmp_path / "m.csv"), label="kind")
     with pytest.raises(RegardError, match="kind"):
-        read_series(config, "classify")
+        read(write_months(tmp_path / "m.csv"), labelled=True, label="kind")
 
 
 # ── seasons and splits
@@ -143,14 +159,14 @@ def test_the_naive_forecast_says_what_was():
 
 def test_the_last_part_in_time_is_held_out_and_folds_are_refused(tmp_path):
     path = write_months(tmp_path / "m.csv")
-    splits = split_by_time(read(path), SeriesDataConfig(path=path))
-    (held,) = splits.held
+    splits = split_by_time(read(path), ForecastConfig(path=path))
+    (held,) = splits.parts
     assert (held.train, held.validation, len(held.series)) == (72, 96, 120) and splits.counts == (72, 24, 24)
-    assert splits.horizon == splits.season == 12
+    assert splits.fitted.horizon == splits.fitted.season == 12
     with pytest.raises(RegardError, match=r"5 folds.*after.*train\.seeds 5"):
-        split_by_time(read(path), SeriesDataConfig(path=path, folds=5))
+        split_by_time(read(path), ForecastConfig(path=path, folds=5))
     with pytest.raises(RegardError, match=r"120 steps.*horizon of 90.*data\.horizon \d+"):
-        split_by_time(read(path), SeriesDataConfig(path=path, horizon=90))
+        split_by_time(read(path), ForecastConfig(path=path, horizon=90))
 
 
 def test_a_scale_keeps_large_and_tiny_numbers():

@@ -5,16 +5,19 @@ import json
 
 import numpy as np
 import pytest
+from pyarrow import csv as csv_tables
 
 import regard
 from regard.errors import RegardError
 from regard.files import read_tensors
 from regard.look.session import Session
 from regard.recipes.base import get_recipe
-from regard.recipes.series.job import read_info
+from regard.recipes.series.config import SampleOptions
+from regard.recipes.series.task import ForecastTask, ImputeTask
+from regard.runs.run import Run
 from regard.training.progress import Observer
 from regard.verbs.main import main
-from tests.recipes.series.made import save_gestures, waves, write_long, write_months
+from tests.recipes.series.made import save_gestures, save_slopes, waves, write_long, write_months
 
 SMALL = {
     "model.dim": 16,
@@ -139,7 +142,7 @@ def test_several_series_and_kinds_of_model(folder):
         made = regard.train(
             "series", data=path, model=kind, out=folder / kind, options=wanted, observers=[], report=False
         )
-        assert read_info(made).series == 3 and made.config.kind == f"{kind}series"
+        assert made.config.counts["series"] == 3 and made.config.kind == f"{kind}series"
     predictions = regard.predict(folder / "conv", path)
     assert [each.each[0].row["series"] for each in predictions] == ["s0", "s1", "s2"]
     other = regard.evaluate(folder / "conv", path)
@@ -198,21 +201,63 @@ def test_what_cannot_be_trained_is_one_line(folder, months, how, words):
 
 
 def test_series_without_labels_have_no_classes(folder, months):
-    for data, words in ((months, "months.csv has no labels.*--data.label"), (None, "made series.*no labels")):
+    for data, words in ((months, "months.csv has no labels.*data.label"), (None, "made series.*no labels")):
         with pytest.raises(RegardError, match=words):
             regard.train("series", data=data, task="classify", out=folder / "never", options=CLASSES)
 
 
-def test_arrays_in_memory_are_read_as_those_of_a_file(folder):
-    path = save_gestures(folder / "gestures.npz")
-    arrays = dict(np.load(path))
-    how = {"options": CLASSES | {"train.steps": 2}, "observers": [], "report": False}
-    runs = [
-        regard.train("series", data=data, out=folder / name, **how)
-        for name, data in (("file", path), ("memory", (arrays["values"], arrays["labels"])))
+def test_numbers_of_series_are_predicted_in_their_units(folder):
+    path = save_slopes(folder / "slopes.npz")
+    options = {"data.test": 0.25, "train.steps": 100, "train.lr": 5e-3, "train.save_every": 100}
+    made = regard.train(
+        "series", data=path, out=folder / "slopes", options=CLASSES | options, observers=[], report=False
+    )
+    found = regard.evaluate(made.path)
+    assert found.count == 10 and found.measures["MAE"] < 0.6  # of the mean alone it is 1
+    (number,) = {name for each in regard.predict(made.path, path) for name in each.values}
+    answers = [(each.answer, each.truth) for each in regard.predict(made.path, path)]
+    assert number == "label" and np.corrcoef(np.array(answers).T)[0, 1] > 0.8
+    assert regard.evaluate(made.path, path).count == 40
+    series = shown(made)["series"]
+    assert series["task"] == "classify" and series["adds"] == "label" and series["effects"]["shape"] == [20]
+
+
+def test_memory_is_learned_from_as_files_are(folder, months):
+    gestures = save_gestures(folder / "gestures.npz")
+    arrays = dict(np.load(gestures))
+    frame = csv_tables.read_csv(months)
+    how = {"observers": [], "report": False}
+    small = {"train.steps": 2, "train.save_every": 100}
+    cases = [
+        (gestures, (arrays["values"], arrays["labels"]), CLASSES, {}),
+        (months, frame, SMALL, {}),
+        (months, frame, SMALL, {"task": "fill"}),
     ]
-    ours, theirs = ([event.get("loss") for event in run.metrics()] for run in runs)
-    assert ours == theirs
+    for number, (path, memory, options, task) in enumerate(cases):
+        runs = [
+            regard.train("series", data=data, out=folder / f"{name}{number}", options=options | small, **how, **task)
+            for name, data in (("file", path), ("memory", memory))
+        ]
+        ours, theirs = ([event.get("loss") for event in run.metrics()] for run in runs)
+        assert ours == theirs
+        assert shown(runs[1])["series"]["count"] > 0  # of what is drawn at random
+    (one,), (other,) = (regard.predict(folder / "memory1", data) for data in (months, frame))
+    assert [part.values for part in one.each] == [part.values for part in other.each] and len(one.each) == 6
+    with pytest.raises(RegardError, match="--data"):
+        next(get_recipe("series").generate(Run.open(folder / "memory1"), SampleOptions(), print))
+
+
+def test_other_data_is_judged_by_what_was_learned(folder, months, run):
+    """Evaluations and comparisons of runs read other data in one way."""
+    filled = train(folder / "judged", months, task="fill", steps=2)
+    other = write_months(folder / "more.csv", waves(90, seed=3))
+    found = regard.evaluate(filled.path, other)
+    assert found.split == other and set(found.rivals) == {"straight line", "naive"}
+    for made, rivals in ((run, ForecastTask), (filled, ImputeTask)):
+        task, split, labels = get_recipe("series").other_split(made, other, None)
+        assert isinstance(task, rivals) and labels is None and next(iter(split.batches())).rows > 0
+    with pytest.raises(RegardError, match="learned to fill.*to forecast"):
+        train(folder / "never", months, start=filled.path)
 
 
 def test_the_laws_of_a_run_are_measured(run):

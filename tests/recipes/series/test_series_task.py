@@ -12,11 +12,10 @@ from regard.models.sample_inputs import build_seeded
 from regard.models.series import TransformerSeries, TransformerSeriesConfig
 from regard.recipes.series.evaluation import band_measures, evaluate_forecasts, point_measures
 from regard.recipes.series.fit_linear import fit_linear
-from regard.recipes.series.forecast import forecast
-from regard.recipes.series.sample import sample_futures
+from regard.recipes.series.forecast import forecast, sample_futures
 from regard.recipes.series.series import Series
-from regard.recipes.series.task import FillIn, Forecast, at_times, pinball
-from regard.recipes.series.time_splits import Held
+from regard.recipes.series.task import ForecastTask, ImputeTask, at_times, pinball
+from regard.recipes.series.time_splits import SplitSeries
 from regard.recipes.series.windows import ForecastSource, GapSource
 from tests.recipes.series.made import waves
 
@@ -30,10 +29,9 @@ def one(values, times=None, name="s"):
     return Series(name=name, times=times, values=values)
 
 
-def source_of(series, train=72, validation=96, **how):
-    held = [Held(series=each, train=train, validation=validation) for each in series]
-    how = {"context": CONTEXT, "horizon": HORIZON, "batch": 8, "seed": 0, "equal": True} | how
-    return ForecastSource(held, **how)
+def source_of(series, train=72, validation=96):
+    parts = [SplitSeries(series=each, train=train, validation=validation) for each in series]
+    return ForecastSource(parts, context=CONTEXT, ahead=HORIZON, batch=8)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +40,7 @@ def model():
         channels=1, horizon=HORIZON, quantiles=QUANTILES, lags=14, patch=3, dim=16, depth=1, dropout=0.0
     )
     made = build_seeded(TransformerSeries, config)
-    fit_linear(made, source_of([one(waves())]))
+    fit_linear(source_of([one(waves())]), made)
     return made
 
 
@@ -74,7 +72,7 @@ def test_training_never_sees_what_was_held_out(equal):
     times = None if equal else np.random.default_rng(0).exponential(1, 120).cumsum()
     values, later = waves(), waves()
     later[72:] = 1e6
-    first, second = (source_of([one(each, times)], equal=equal) for each in (values, later))
+    first, second = (source_of([one(each, times)]) for each in (values, later))
     for step in range(20):
         a, b = first.batch(step), second.batch(step)
         np.testing.assert_array_equal(a["x"], b["x"])
@@ -82,16 +80,16 @@ def test_training_never_sees_what_was_held_out(equal):
         assert ("where" not in a) == equal
     tested = waves()
     tested[96:] = 1e6
-    for a, b in zip(first.validation(), source_of([one(tested, times)], equal=equal).validation(), strict=True):
+    for a, b in zip(first.validation(), source_of([one(tested, times)]).validation(), strict=True):
         np.testing.assert_array_equal(a.target, b.target)
-    moments = [origin for _, origin in first.moments("test", 1000)]
-    assert moments == list(range(95, 116)) and len(first.moments("test", 5)) == 5
+    moments = [int(window.asked[0]) for window in first.windows("test", 1000)]
+    assert moments == list(range(95, 116)) and len(first.windows("test", 5)) == 5
 
 
 def test_the_windows_hold_what_they_say():
     series = one(np.stack([np.arange(120.0), 2 * np.arange(120.0)], 1))
     source = source_of([series])
-    batch, scale = source.batch(3), source.tracks[0].scale
+    batch, scale = source.batch(3), source.parts[0].scale
     x = scale.restore(batch["x"].numpy())
     np.testing.assert_allclose(np.diff(x[..., 0]), 1, atol=1e-4)
     now = np.take_along_axis(x, batch["asked"].numpy()[..., None], 1)
@@ -112,8 +110,8 @@ def test_the_linear_part_is_the_least_squares_of_numpy():
     config = TransformerSeriesConfig(channels=1, horizon=HORIZON, quantiles=QUANTILES, lags=3, patch=2, dim=16, depth=1)
     made = build_seeded(TransformerSeries, config)
     source = source_of([one(x)])
-    fit_linear(made, source)
-    batch = next(iter(source.forecasts("test", 100)))
+    fit_linear(source, made)
+    batch = next(source.of("test"))
     guess = made.linear(batch["x"])[:, -1]
     off = (guess - batch.target[:, 0, :, :1]).abs().mean()
     assert off < 0.03 * batch.target[..., :1].abs().mean()
@@ -173,9 +171,9 @@ def test_sampled_futures_follow_the_seed_and_the_quantiles(model):
 
 def test_hidden_steps_are_gone_and_only_they_are_asked_for():
     x = np.where(np.arange(120) % 10 == 3, np.nan, waves())
-    held = [Held(series=one(x), train=72, validation=96)]
-    source = GapSource(held, context=24, batch=16, seed=0, equal=True)
-    task = FillIn(QUANTILES, share=0.3, longest=6)
+    parts = [SplitSeries(series=one(x), train=72, validation=96)]
+    source = GapSource(parts, context=24, batch=16)
+    task = ImputeTask(QUANTILES, share=0.3, longest=6)
     torch.manual_seed(0)
     batch = source.batch(0)
     hidden = task.hide(batch)
@@ -183,7 +181,7 @@ def test_hidden_steps_are_gone_and_only_they_are_asked_for():
     assert 0.15 < gone.float().mean() < 0.45
     torch.testing.assert_close(hidden.target[gone], batch["x"][gone])
     assert hidden.target[~gone].isnan().all()
-    first, second = ([each["x"] for each in task.hide_always([batch])] for _ in range(2))
+    first, second = ([each["x"] for each in task.ask_always([batch])] for _ in range(2))
     np.testing.assert_array_equal(first[0], second[0])
     config = TransformerSeriesConfig(channels=1, task="fill", quantiles=QUANTILES, patch=3, dim=16, depth=1)
     filler = build_seeded(TransformerSeries, config)
@@ -197,13 +195,13 @@ def test_uneven_steps_are_forecast_where_they_come():
     random = np.random.default_rng(0)
     times = random.uniform(0.4, 1.6, 160).cumsum()
     series = one(np.sin(2 * np.pi * times / 12), times)
-    held = [Held(series=series, train=100, validation=130)]
-    source = ForecastSource(held, context=40, horizon=4, batch=8, seed=0, equal=False)
+    parts = [SplitSeries(series=series, train=100, validation=130)]
+    source = ForecastSource(parts, context=40, ahead=4, batch=8)
     config = TransformerSeriesConfig(channels=1, horizon=4, quantiles=QUANTILES, lags=14, patch=3, dim=16, depth=1)
     made = build_seeded(TransformerSeries, config)
-    before = Forecast(QUANTILES, equal=False).measure(made, source.validation())["loss"]
-    fit_linear(made, source)
-    after = Forecast(QUANTILES, equal=False).measure(made, source.validation())["loss"]
+    before = ForecastTask(QUANTILES, equal=False).measure(made, source.validation())["loss"]
+    fit_linear(source, made)
+    after = ForecastTask(QUANTILES, equal=False).measure(made, source.validation())["loss"]
     assert after < 0.4 * before
     found = evaluate_forecasts(made, source, "test", 12)
     assert found.measures["MAE"] < 0.2 and found.rivals["linear"]["MAE"] < 0.2

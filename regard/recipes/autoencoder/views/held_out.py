@@ -11,17 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.models.elbo import ACTIVE
 from regard.nn.eval_mode import eval_mode
-from regard.recipes.autoencoder.dataset import Inputs, InputsInfo
-from regard.recipes.autoencoder.task import SEED, to_numbers
+from regard.recipes.autoencoder.processor import InputsProcessor, find_held_out, number_labels, take_batches
+from regard.recipes.autoencoder.task import SEED
 from regard.recipes.autoencoder.views.plane import Plane, find_plane
+from regard.recipes.dataset import Dataset
 
 MOST = 1_000  # inputs that are looked at
 NUMBERS = 2**24  # that all of them have together, at most
 AT_ONCE = 128
-SPLITS = {TEST: "test", VALIDATION: "validation", TRAIN: "training"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,6 +30,7 @@ class HeldOut:
     split: str
     of: int  # inputs that the split has
     rows: Any  # n: their numbers in the data
+    classes: Any  # n: the places of their labels among all
     x: Tensor  # n shape: clean
     given: Tensor | None  # n shape: corrupted, as a denoising model gets them; None: as they are
     back: Tensor  # n shape: reconstructions
@@ -48,15 +48,12 @@ class HeldOut:
 class Codes:
     """What is known of the codes of a run. Everything is computed once, when a view asks first.
 
-    read   reads the data of the run again; raises if they are gone
-    batch  of evaluations: with the same one, the same numbers are drawn, and measures of a whole split are equal
+    read  reads the data of the run again; raises if they are gone
     """
 
-    def __init__(
-        self, model: nn.Module, info: InputsInfo, binarise: Any, read: Callable[[], Inputs], batch: int
-    ) -> None:
+    def __init__(self, model: nn.Module, processor: InputsProcessor[Any], read: Callable[[], Dataset]) -> None:
         self.model: Any = model
-        self.info, self.binarise, self.read, self.batch = info, binarise, read, batch
+        self.processor, self.read = processor, read
 
     @property
     def variational(self) -> bool:
@@ -67,46 +64,53 @@ class Codes:
         return int(self.model.config.latent)
 
     @cached_property
-    def inputs(self) -> Inputs | None:
+    def dataset(self) -> Dataset | None:
         """The data; None if they cannot be read any more."""
         try:
             found = self.read()
         except (ValueError, OSError):
             return None
-        if tuple(found.shape) != tuple(self.info.shape):
-            return None
-        return found
+        now = found.processor
+        return found if isinstance(now, InputsProcessor) and now.shape == self.processor.shape else None
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the data, each once; none: there are no labels."""
+        return () if self.dataset is None else number_labels(self.dataset.examples)[0]
 
     @cached_property
     def held_out(self) -> HeldOut | None:
         """Inputs of the test split, if there are any, else of the validation split, else of the training split."""
-        inputs = self.inputs
-        if inputs is None:
+        if self.dataset is None:
             return None
-        for split, name in SPLITS.items():
-            rows = inputs.rows(split)
-            if len(rows):
-                return self._look_at(inputs, rows, name)
-        return None
+        name, rows = find_held_out(self.dataset)
+        return self._look_at(self.dataset, rows, name) if len(rows) else None
 
     @torch.no_grad()
-    def _look_at(self, inputs: Inputs, rows: Any, name: str) -> HeldOut:
-        most = max(1, min(MOST, NUMBERS // torch.Size(self.info.shape).numel()))
+    def _look_at(self, dataset: Dataset, rows: Any, name: str) -> HeldOut:
+        """(batches are those of evaluations: the same numbers are drawn, and measures of a whole split are equal)"""
+        most = max(1, min(MOST, NUMBERS // torch.Size(self.processor.shape).numel()))
         chosen = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(np.int64)]
         found: dict[str, list[Tensor]] = {}
         with eval_mode(self.model):
-            for number, batch in enumerate(inputs.batches(chosen, self.batch)):
+            for number, batch in enumerate(take_batches(dataset, chosen, dataset.size)):
                 draw = torch.Generator().manual_seed(SEED + number)
-                for key, value in self._measure(batch["x"], draw).items():
+                for key, value in self._measure(self.processor.numbers(batch, draw), draw).items():
                     found.setdefault(key, []).append(value)
         joined = {key: torch.cat(values) for key, values in found.items()}
+        _, classes = number_labels(dataset.examples)
         return HeldOut(
-            split=name, of=len(rows), rows=chosen, given=joined.pop("given", None), kl=joined.pop("kl", None), **joined
+            split=name,
+            of=len(rows),
+            rows=chosen,
+            classes=classes[chosen],
+            given=joined.pop("given", None),
+            kl=joined.pop("kl", None),
+            **joined,
         )
 
-    def _measure(self, tokens: Tensor, draw: torch.Generator) -> dict[str, Tensor]:
+    def _measure(self, x: Tensor, draw: torch.Generator) -> dict[str, Tensor]:
         model = self.model
-        x = to_numbers(tokens, self.binarise, draw)
         same = torch.Generator().set_state(draw.get_state())
         bound = model.bound(x, generator=draw)
         given = model.corrupt(x, same)  # what the bound was computed from

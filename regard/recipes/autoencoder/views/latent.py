@@ -15,6 +15,7 @@ from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
+from regard.recipes.autoencoder.processor import name_input
 from regard.recipes.autoencoder.views.exhibit import count_that_fits, describe_inputs, exhibit, exhibit_large
 from regard.recipes.autoencoder.views.held_out import Codes
 from regard.recipes.autoencoder.views.still import draw_latent
@@ -64,7 +65,7 @@ class LatentView(View):
         first = codes.order[:STRIPS]
         return {
             "view": self.name,
-            "inputs": describe_inputs(codes.info, codes.reach),
+            "inputs": describe_inputs(codes.processor, codes.reach),
             "latent": codes.latent,
             "variational": codes.variational,
             "axes": list(codes.plane.names),
@@ -79,8 +80,8 @@ class LatentView(View):
                 "name": scene.given.name or "this input",
                 "place": encode_arrays.round_digits(codes.plane.place(base[None])[0]),
                 "code": encode_arrays.round_digits(base, 5),
-                "original": exhibit_large(scene.given.inputs["x"][0], codes.info),
-                "decoded": exhibit_large(codes.decode(base[None])[0], codes.info),
+                "original": exhibit_large(scene.given.inputs["x"][0], codes.processor.form),
+                "decoded": exhibit_large(codes.decode(base[None])[0], codes.processor.form),
             },
             "dimensions": self._dimensions(),
             "strips": self._strips(base, first),
@@ -120,7 +121,7 @@ class LatentView(View):
         """What is decoded in the middle of each field of the map, row by row from the top."""
         if len(low) > 2:
             return None
-        side = min(GRID, int(count_that_fits(self.codes.info) ** 0.5))
+        side = min(GRID, int(count_that_fits(self.codes.processor) ** 0.5))
         if side < SMALLEST_GRID:
             return None
         sides = (high - low) / (high - low).max()
@@ -132,7 +133,7 @@ class LatentView(View):
             places = torch.cartesian_prod(middles[1].flip(0), middles[0]).flip(1)
         decoded = self.codes.decode(self.codes.plane.code(places))
         rows = counts[1] if len(counts) > 1 else 1
-        return {"rows": rows, "columns": counts[0], "shown": exhibit(decoded, self.codes.info)}
+        return {"rows": rows, "columns": counts[0], "shown": exhibit(decoded, self.codes.processor.form)}
 
     def _dimensions(self) -> list[dict[str, Any]]:
         codes = self.codes
@@ -160,7 +161,7 @@ class LatentView(View):
         for place, i in enumerate(dimensions):
             codes[place, :, i] = middle[i] + steps * sigma[i]
         decoded = self.codes.decode(codes.flatten(0, 1))
-        return {"of": dimensions, "steps": STEPS, "shown": exhibit(decoded, self.codes.info)}
+        return {"of": dimensions, "steps": STEPS, "shown": exhibit(decoded, self.codes.processor.form)}
 
     # ---- questions
 
@@ -179,7 +180,7 @@ class LatentView(View):
         return {
             "code": encode_arrays.round_digits(code, 5),
             "place": encode_arrays.round_digits(self.codes.plane.place(code[None])[0], 5),
-            "decoded": exhibit_large(decoded, self.codes.info),
+            "decoded": exhibit_large(decoded, self.codes.processor.form),
         }
 
     def _asked_code(self, asked: Mapping[str, Any]) -> Tensor:
@@ -219,23 +220,20 @@ def _numbers(name: str, given: Any, count: int) -> Tensor:
 
 def _map_points(codes: Codes) -> dict[str, Any] | None:
     """Inputs on the map; None: there are none."""
-    held, inputs = codes.held_out, codes.inputs
-    if held is None or inputs is None:
+    held, dataset = codes.held_out, codes.dataset
+    if held is None or dataset is None:
         return None
-    few = min(len(held.rows), count_that_fits(codes.info))
+    few = min(len(held.rows), count_that_fits(codes.processor))
     shown = torch.linspace(0, len(held.rows) - 1, few).round().long()
-    classes = None
-    if inputs.labels:
-        classes = [int(each) for each in inputs.classes[held.rows]]
     return {
         "split": held.split,
         "count": len(held.rows),
         "places": encode_arrays.pack_array(codes.plane.place(held.codes).nan_to_num().numpy().astype(np.float32)),
-        "names": [inputs.name_of(int(row)) for row in held.rows],
-        "labels": list(inputs.labels),
-        "classes": classes,
+        "names": [name_input(dataset.examples, int(row)) for row in held.rows],
+        "labels": list(codes.labels),
+        "classes": held.classes.tolist() if codes.labels else None,
         "thumbs": shown.tolist(),
-        "shown": exhibit(held.x[shown], codes.info),
+        "shown": exhibit(held.x[shown], codes.processor.form),
     }
 
 

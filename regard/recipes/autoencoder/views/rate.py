@@ -43,7 +43,7 @@ class RateView(View):
             "likelihood": codes.model.config.likelihood,
             "split": held.split,
             "of": len(held.rows),
-            "numbers": math.prod(codes.info.shape),
+            "numbers": math.prod(codes.processor.shape),
             "distortion": encode_arrays.round_digits(distortion, 6),
             "rate": None if rate is None else encode_arrays.round_digits(rate, 6),
             "beta": getattr(codes.model.config, "beta", None),

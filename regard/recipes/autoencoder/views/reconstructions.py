@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.look import encode_arrays
 from regard.look.model_input import ModelInput
 from regard.look.view import View
+from regard.recipes.autoencoder.processor import name_input
 from regard.recipes.autoencoder.views.exhibit import count_that_fits, describe_inputs, exhibit
 from regard.recipes.autoencoder.views.held_out import Codes, HeldOut
 from regard.recipes.autoencoder.views.latent import LATENT_FILES
@@ -32,31 +33,30 @@ class ReconstructionsView(View):
         return "x" in given.inputs
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        held, inputs = self.codes.held_out, self.codes.inputs
-        if held is None or inputs is None:
+        held, dataset, inputs = self.codes.held_out, self.codes.dataset, self.codes.processor
+        if held is None or dataset is None:
             return None
-        info = self.codes.info
-        groups = choose_places(held.worst_first, min(EACH, max(1, count_that_fits(info) // 3)))
+        groups = choose_places(held.worst_first, min(EACH, max(1, count_that_fits(inputs) // 3)))
         chosen = [place for places in groups.values() for place in places]
         return {
             "view": self.name,
-            "inputs": describe_inputs(info, self.codes.reach),
+            "inputs": describe_inputs(inputs, self.codes.reach),
             "split": held.split,
             "of": len(held.rows),
             "rmse": encode_arrays.round_digits(float(held.error.double().mean().sqrt())),
             "groups": {name: len(places) for name, places in groups.items()},
             "items": [
                 {
-                    "name": inputs.name_of(int(held.rows[place])),
-                    "label": inputs.labels[int(inputs.classes[held.rows[place]])] if inputs.labels else None,
+                    "name": name_input(dataset.examples, int(held.rows[place])),
+                    "label": self.codes.labels[int(held.classes[place])] if self.codes.labels else None,
                     "error": encode_arrays.round_digits(float(held.error[place].sqrt())),
                 }
                 for place in chosen
             ],
-            "original": exhibit(held.x[chosen], info),
-            "given": None if held.given is None else exhibit(held.given[chosen], info),
-            "back": exhibit(held.back[chosen], info),
-            "columns": _by_column(held, self.codes) if info.form == "rows" else None,
+            "original": exhibit(held.x[chosen], inputs.form),
+            "given": None if held.given is None else exhibit(held.given[chosen], inputs.form),
+            "back": exhibit(held.back[chosen], inputs.form),
+            "columns": _by_column(held, self.codes) if inputs.columns else None,
         }
 
 
@@ -80,9 +80,9 @@ def _by_column(held: HeldOut, codes: Codes) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "rmse": encode_arrays.round_digits(float(errors[i]) * codes.info.scale[i]),
+            "rmse": encode_arrays.round_digits(float(errors[i]) * codes.processor.scale[i]),
             # of what is left when every row is taken for the mean
             "share": encode_arrays.round_digits(float(errors[i] / deviation[i])) if deviation[i] > 0 else None,
         }
-        for i, name in enumerate(codes.info.columns)
+        for i, name in enumerate(codes.processor.columns)
     ]

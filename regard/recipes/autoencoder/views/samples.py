@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.view import View
-from regard.recipes.autoencoder.pictures import SAMPLES, draw_prior
+from regard.recipes.autoencoder.generate import draw_codes
+from regard.recipes.autoencoder.pictures import SAMPLES
 from regard.recipes.autoencoder.views.exhibit import count_that_fits, describe_inputs, exhibit
 from regard.recipes.autoencoder.views.held_out import Codes
 from regard.recipes.autoencoder.views.latent import LATENT_FILES
@@ -38,14 +39,14 @@ class PriorView(View):
         if scene.run is None:
             return None
         try:
-            drawn = draw_prior(scene.run, self.codes.model, SAMPLES)
+            drawn = draw_codes(scene.run, self.codes.model, SAMPLES)
         except RegardError:  # without a prior, and nobody wrote down how the codes of training inputs are
             return None
-        drawn = drawn[: count_that_fits(self.codes.info)]
+        drawn = drawn[: count_that_fits(self.codes.processor)]
         return {
             "view": self.name,
-            "inputs": describe_inputs(self.codes.info, self.codes.reach),
+            "inputs": describe_inputs(self.codes.processor, self.codes.reach),
             "variational": self.codes.variational,
             "sentence": PRIOR if self.codes.variational else FITTED,
-            "shown": exhibit(self.codes.decode(drawn), self.codes.info),
+            "shown": exhibit(self.codes.decode(drawn), self.codes.processor.form),
         }

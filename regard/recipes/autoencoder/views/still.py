@@ -45,19 +45,18 @@ def _draw_map(codes: Codes, axes: Any) -> None:
         axes.set_ylabel(f"{names[1]}{explained[1]}", fontsize=8)
     axes.tick_params(labelsize=7)
     axes.spines[:].set_color(FRAME)
-    held, inputs = codes.held_out, codes.inputs
-    if held is None or inputs is None:
+    held = codes.held_out
+    if held is None:
         axes.set(xlim=(-3, 3), ylim=(-3, 3))
         return
     places = codes.plane.place(held.codes).nan_to_num()
     across = places[:, 0].numpy()
     up = (places[:, 1] if len(names) > 1 else torch.zeros(len(places))).numpy()
-    if not inputs.labels or len(inputs.labels) > 2 * len(COLOURS):
+    if not codes.labels or len(codes.labels) > 2 * len(COLOURS):
         axes.scatter(across, up, s=7, color=COLOURS[0], alpha=0.7, linewidths=0)
     else:
-        classes = inputs.classes[held.rows]
-        for number, label in enumerate(inputs.labels):
-            chosen = classes == number
+        for number, label in enumerate(codes.labels):
+            chosen = held.classes == number
             colour = COLOURS[number % len(COLOURS)]
             marker = "o" if number < len(COLOURS) else "s"
             how: dict[str, Any] = {"s": 9, "color": colour, "marker": marker, "linewidths": 0, "alpha": 0.8}
@@ -78,10 +77,10 @@ def _draw_pairs(codes: Codes, figure: Any, rows: dict[str, Tensor]) -> None:
 
 
 def _draw_one(codes: Codes, axis: Any, x: Tensor) -> None:
-    if codes.info.form == "images":
+    if codes.processor.form == "images":
         axis.imshow(x.expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).numpy(), interpolation="nearest")
         return
-    if codes.info.form == "points":
+    if codes.processor.form == "points":
         up = x[:, 1] if x.shape[1] > 1 else torch.zeros(len(x))
         axis.scatter(x[:, 0].numpy(), up.numpy(), s=1.5, color=COLOURS[0], linewidths=0)
         axis.set_aspect("equal", "datalim")

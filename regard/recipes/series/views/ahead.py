@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from regard.look.encode_arrays import round_digits
 from regard.look.model_input import ModelInput
 from regard.look.view import View, web_files
-from regard.models.series_model import SeriesModel
+from regard.models.series import SeriesModel
 from regard.recipes.series.evaluation import RIVALS, SeriesEvaluation, evaluate_forecasts
-from regard.recipes.series.model_input import SeriesInput
-from regard.recipes.series.time_splits import Held
+from regard.recipes.series.reader import SeriesInput
+from regard.recipes.series.time_splits import SplitSeries
 from regard.recipes.series.windows import ForecastSource
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class AheadView(View):
     files = web_files(Path(__file__).parents[1], "39-ahead.js", "series.css")
 
     def applies(self, given: ModelInput) -> bool:
-        return isinstance(given, SeriesInput) and given.info.task == "forecast"
+        return isinstance(given, SeriesInput) and given.task == "forecast"
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
         given, model = scene.given, scene.model
@@ -53,17 +53,15 @@ class AheadView(View):
 
 def measure_ahead(model: SeriesModel, given: SeriesInput) -> SeriesEvaluation | None:
     """Errors of forecasts from the part that was held out; of other series from their second half."""
-    held = []
+    parts, fitted = [], given.processor.fitted
     for number, series in enumerate(given.file.series):
         first = given.held[number] if given.held else len(series) // 2
-        if first >= 1 and len(series) - first >= given.info.horizon:
-            held.append(Held(series=series, train=first, validation=first))
-    if not held:
+        if first >= 1 and len(series) - first >= fitted.horizon:
+            parts.append(SplitSeries(series=series, train=first, validation=first))
+    if not parts:
         return None
-    source = ForecastSource(
-        held, context=given.info.context, horizon=given.info.horizon, batch=1, seed=0, equal=given.file.equal
-    )
+    source = ForecastSource(parts, context=fitted.context, ahead=fitted.horizon)
     try:
-        return evaluate_forecasts(model, source, "test", given.info.season, most=MOMENTS)
+        return evaluate_forecasts(model, source, "test", fitted.season, most=MOMENTS)
     except ValueError:  # nothing is known of what came
         return None

@@ -14,9 +14,9 @@ from regard.look.encode_arrays import floats, round_digits
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
-from regard.models.series_model import SeriesModel
-from regard.recipes.series.model_input import LISTED, SeriesInput
-from regard.recipes.series.season import seasonal_naive
+from regard.models.series import SeriesModel
+from regard.recipes.series.evaluation import seasonal_naive
+from regard.recipes.series.reader import SeriesInput
 from regard.recipes.series.views.still import draw_series
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CHANNELS = 8  # that are shown
 TOGETHER = 32  # rows that the model reads at once
+LISTED = 500  # series that can be chosen
 MOST = 400  # steps of the window whose effect is measured
 
 
@@ -39,10 +40,9 @@ class SeriesView(View):
     def build(self, scene: Scene) -> dict[str, Any]:
         given, model = scene.given, scene.model
         assert isinstance(given, SeriesInput) and isinstance(model, SeriesModel)
-        window, task = given.window, given.info.task
+        window, task = given.window, given.task
         shown = min(CHANNELS, window.values.shape[1])
-        n, every = len(window), given.info.every if task == "classify" else 1
-        ahead = given.info.horizon if task == "forecast" else 0
+        n, ahead = len(window), given.ahead
         steps = np.concatenate((window.times, window.times[-1] + 1 + np.arange(ahead)))
         scale = given.scale
         found: dict[str, Any] = {
@@ -50,8 +50,8 @@ class SeriesView(View):
             "task": task,
             "count": n,
             "ahead": ahead,
-            "season": given.info.season,
-            "times": [given.file.clock.write(step * every) for step in steps],
+            "season": given.season,
+            "times": [given.file.clock.write(step * given.every) for step in steps],
             "places": round_digits(torch.from_numpy(steps - window.times[0])),
             "channels": list(given.file.channels[:shown]),
             "of": len(given.file.channels),
@@ -67,18 +67,23 @@ class SeriesView(View):
             "held": given.held[given.chosen] if given.held else None,
             "attention": mean_attention(scene.seen, _asking(window.values, task)),
         }
-        effects = hide_each(model, given.inputs, task)
+        effects = hide_each(model, given)
         if effects is not None:
             found["effects"] = floats(effects[..., :shown] if task == "forecast" else effects)
         if task == "classify":
-            return found
+            number = given.number
+            return (
+                found
+                if given.answers == "classes"
+                else found | {"adds": "the score" if number is None else number.name}
+            )
         found["quantiles"] = list(model.config.quantiles)
         out = scale.restore(scene.out[0].float().cpu().numpy())  # n h q c, or n q c
         if task == "fill":
             return found | {"answer": _numbers(out[..., :shown])}
         found["answer"] = _numbers(out[-1][..., :shown])
         found["truth"] = _truth(given, shown)
-        naive = seasonal_naive(window, given.info.season, np.arange(1, ahead + 1))
+        naive = seasonal_naive(window, given.season, np.arange(1, ahead + 1))
         return found | {"naive": _numbers(naive[:, :shown])}
 
     def still(self, scene: Scene, title: str) -> Any:
@@ -99,7 +104,7 @@ def _truth(given: SeriesInput, shown: int) -> list[list[Any]]:
     future, first = given.future, given.window.times[0]
     rows = []
     for time, values in zip(future.times, future.values[:, :shown], strict=True):
-        if time - given.window.times[-1] <= given.info.horizon + 1e-6:
+        if time - given.window.times[-1] <= given.ahead + 1e-6:
             rows.append([float(time - first), *_numbers(values)["numbers"]])
     return rows
 
@@ -134,29 +139,30 @@ def _over_steps(entry: Entry, n: int) -> bool:
 
 
 @torch.no_grad()
-def hide_each(model: SeriesModel, inputs: dict[str, Any], task: str) -> Tensor | None:
-    """How the answer changes if one step is missing: of a forecast the median of each step ahead, in deviations; of
-    a classifier the log-odds of its class.   -> n h c, or n; None: nothing is asked, or the past is too long
+def hide_each(model: SeriesModel, given: SeriesInput) -> Tensor | None:
+    """How the answer changes if one step is missing: of a forecast the median of each step ahead, in deviations; of a
+    label the log-odds of its class, or the number.   -> n h c, or n; None: nothing is asked, or the past is too long
 
     Positive: with the step, the answer is higher.
     """
-    x = inputs["x"]
+    x, where = given.inputs["x"], given.inputs.get("where")
     n = x.shape[1]
-    if task == "fill" or n < 2 or n > MOST:
+    if given.task == "fill" or n < 2 or n > MOST:
         return None
-    where = inputs.get("where")
     like = next(model.parameters())
-
     chosen = 0
-    if task == "classify":
-        chosen = int(model(**inputs)[0].argmax())
+    if given.task == "classify":
+        chosen = int(model(**given.inputs)[0].argmax())
 
     def ask(rows: Tensor) -> Tensor:
         more = {} if where is None else {"where": where.expand(len(rows), -1)}
-        if task == "classify":
-            return _log_odds(model(rows.to(like), **more), chosen)
-        last = torch.full((len(rows), 1), n - 1)
-        return model(rows.to(like), asked=last, **more)[:, 0, :, model.config.quantiles.index(0.5)]
+        if given.task == "forecast":
+            last = torch.full((len(rows), 1), n - 1)
+            return model(rows.to(like), asked=last, **more)[:, 0, :, model.config.quantiles.index(0.5)]
+        out = model(rows.to(like), **more)
+        if given.answers == "classes":
+            return _log_odds(out, chosen)
+        return out[:, chosen] * (1.0 if given.number is None else given.number.scale)
 
     whole = ask(x)
     parts = []

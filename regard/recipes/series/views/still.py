@@ -101,7 +101,11 @@ def _draw_effects(axis: Any, found: Mapping[str, Any]) -> None:
     effects = _effects(found)
     moved = np.abs(effects).reshape(len(effects), -1).mean(1) if effects.ndim > 1 else effects
     axis.bar(np.arange(len(moved)) - len(moved) + 1, moved, color=PAST, width=1.0)
-    what = "how far a moment moves the forecast" if effects.ndim > 1 else "what a moment adds to the log-odds"
+    what = (
+        "how far a moment moves the forecast"
+        if effects.ndim > 1
+        else f"what a moment adds to {found.get('adds', 'the log-odds')}"
+    )
     axis.set_title(what, fontsize=8, loc="left")
 
 

@@ -124,14 +124,14 @@ function seriesReasons(here, part, effects, how, plots, put) {
     const mean = (t) => Array.from({ length: ahead }, (_, h) => Math.abs(at(t, h, channel))).reduce((a, b) => a + b, 0) / ahead;
     const one = (t) => (task === "classify" ? effects.numbers[t] : asked === 0 ? mean(t) : at(t, asked - 1, channel));
     const plot = seriesPlot(here, {
-      ...how, places: places.slice(0, n), name: task === "classify" ? "adds to the log-odds" : "moves the forecast, in deviations", height: 130,
+      ...how, places: places.slice(0, n), name: task === "classify" ? `adds to ${part.adds ?? "the log-odds"}` : "moves the forecast, in deviations", height: 130,
       bars: [{ name: "", points: Array.from({ length: n }, (_, t) => [places[t], one(t)]), colour: inkPast }],
     });
     plots.push(plot);
     const pickers = task === "classify" ? null : make("div", { class: "controls" },
       channels.length > 1 ? picker("of", channels.map((name, k) => [k, shown(name)]), channel, (k) => put({ channel: Number(k) })) : null,
       picker("steps ahead", [[0, "all, how far"], ...Array.from({ length: part.ahead }, (_, k) => [k + 1, `${whole(k + 1)}, up or down`])], asked, (k) => put({ ahead: Number(k) })));
-    const words = task === "classify" ? "Measured: how much the log-odds of the predicted class drop if the step is missing."
+    const words = task === "classify" ? `Measured: how far ${part.adds ?? "the log-odds of the predicted class"} drop${part.adds ? "s" : ""} if the step is missing.`
       : "Measured: how the median changes if the model does not know the step. Of one step ahead, a bar above the line means that the forecast is higher because of it.";
     found.push(make("section", { class: "series-reasons" }, make("h3", {}, "What each moment contributes"), make("p", { class: "sentence" }, words), pickers, plot.element));
   }

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from regard.runs.convergence import advise, read_trend
+from regard.runs.evaluations import advise, read_trend
 from regard.runs.new_run import create_run
 
 OVER, FALLS = "overfitted", "still falling"

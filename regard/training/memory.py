@@ -1,15 +1,66 @@
-"""Keeps freed memory in the process, so that the next training step can use it again.
-
-By default the C library of Linux returns large freed blocks to the system. The next step asks for the same
-blocks, and the system fills each page with zeros again. A Swin spends a seventh of its training step on this.
-"""
+"""Memory of a training: activations that are dropped and computed again, and freed memory that is kept for the next step."""
 
 from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from regard.errors import RegardError
+
+
+@contextmanager
+def recompute_activations(model: nn.Module) -> Iterator[None]:
+    """Within, each block of the model keeps only its input. The numbers stay the same, dropout too."""
+    found = blocks(model)
+    if not found:
+        raise RegardError(
+            f"recompute needs blocks to work on: {type(model).__name__} has no nn.ModuleList or "
+            "nn.Sequential; leave it out"
+        )
+    for block in found:
+        block.forward = _forgetful(block.forward)
+    try:
+        yield
+    finally:
+        for block in found:
+            del block.forward  # the method of the class shows again
+
+
+def blocks(model: nn.Module) -> list[nn.Module]:
+    """The entries of the outermost lists of modules, or of sequences if there are no lists."""
+    for container in (nn.ModuleList, nn.Sequential):
+        found = [each for each in _outermost(model, container) if any(True for _ in each.parameters())]
+        if found:
+            return found
+    return []
+
+
+def _outermost(module: nn.Module, container: type[nn.Module]) -> Iterator[nn.Module]:
+    if isinstance(module, container):
+        yield from module.children()
+    else:
+        for child in module.children():
+            yield from _outermost(child, container)
+
+
+def _forgetful(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+    return run
+
+
+# ── freed memory
+
 
 # the parameters of mallopt(3), with glibc's names and numbers
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4

@@ -11,7 +11,7 @@ SCRIPT = """
 from pathlib import Path
 from contextlib import nullcontext
 import ctypes, os, sys
-from regard.training.keep_memory import retain_freed_memory
+from regard.training.memory import retain_freed_memory
 
 SIZE, COUNT = int(sys.argv[2]) * 2**20, 12
 
@@ -43,23 +43,23 @@ def test_freed_memory_stays_while_the_heap_is_kept_and_goes_back_after_it(how, s
 
 
 def test_elsewhere_nothing_changes(monkeypatch):
-    from regard.training import keep_memory
+    from regard.training import memory
 
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert keep_memory.glibc() is None
-    with keep_memory.retain_freed_memory():
+    assert memory.glibc() is None
+    with memory.retain_freed_memory():
         pass
 
 
 def test_blocks_may_be_nested(monkeypatch):
-    from regard.training import keep_memory
+    from regard.training import memory
 
     calls = []
-    monkeypatch.setattr(keep_memory, "keep", lambda: calls.append("keep"))
-    monkeypatch.setattr(keep_memory, "_give_back", lambda: calls.append("give back"))
-    with keep_memory.retain_freed_memory(), keep_memory.retain_freed_memory():
+    monkeypatch.setattr(memory, "keep", lambda: calls.append("keep"))
+    monkeypatch.setattr(memory, "_give_back", lambda: calls.append("give back"))
+    with memory.retain_freed_memory(), memory.retain_freed_memory():
         assert calls == ["keep"]
     assert calls == ["keep", "give back"]
-    with pytest.raises(KeyError), keep_memory.retain_freed_memory():
+    with pytest.raises(KeyError), memory.retain_freed_memory():
         raise KeyError
     assert calls == ["keep", "give back"] * 2
