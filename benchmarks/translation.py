@@ -27,9 +27,9 @@ from alternate import keep, table
 
 import regard
 from regard.models.cost import count_operations
-from regard.recipes.translation.dataset import PairsInfo
-from regard.recipes.translation.pairs import Pair
-from regard.recipes.translation.predict import load_models
+from regard.recipes.translation.config import PairsConfig
+from regard.recipes.translation.pairs import pair_of
+from regard.recipes.translation.problem import Translate
 from regard.recipes.translation.read_pairs import read_pairs
 from regard.recipes.translation.search import SearchOptions, translate
 from regard.runs.run import Run
@@ -73,9 +73,9 @@ CONTESTS = (
 
 def prepare(data: str, out: Path, most: int | None) -> tuple[str, str]:
     """A folder with train.jsonl and val.jsonl made of the training file, and a table of the validation file."""
-    found = read_pairs(data, None, "en", "de")
+    found = read_pairs(data, PairsConfig(path=data, source="en", target="de"), None)
     assert found.splits is not None
-    train, test = ([found.pairs[i] for i in np.flatnonzero(found.splits == split)] for split in (0, 1))
+    train, test = ([pair_of(found, int(i)) for i in np.flatnonzero(found.splits == split)] for split in (0, 1))
     order = np.random.default_rng(0).permutation(len(train))
     held = HELD_OUT
     if most is not None:
@@ -89,8 +89,8 @@ def prepare(data: str, out: Path, most: int | None) -> tuple[str, str]:
     return str(folder), str(out / "validation-file.jsonl")
 
 
-def write(path: Path, pairs: list[Pair]) -> None:
-    lines = [json.dumps({"source": pair.source, "target": pair.target}, ensure_ascii=False) for pair in pairs]
+def write(path: Path, pairs: list[tuple[str, str]]) -> None:
+    lines = [json.dumps({"source": source, "target": target}, ensure_ascii=False) for source, target in pairs]
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
@@ -134,7 +134,7 @@ def judge_ensemble(done: list[dict[str, Any]], test: str, asked: argparse.Namesp
     if len(runs) < 2:
         return None
     other = str(asked.out / runs[1])
-    found = regard.evaluate(asked.out / runs[0], test, options={"beams": 5, "ensemble": other})
+    found = regard.evaluate(asked.out / runs[0], test, options={"beams": 5, "ensemble": [other]})
     both = [each for each in mine if each["key"] in runs]
     return {
         "key": f"ensemble {' '.join(runs)}",
@@ -164,12 +164,13 @@ def count_training(model: Any, run: Run) -> float:
 def time_sentence(run: Run) -> float:
     """Seconds to translate one sentence with five beams, the median of ten."""
     options = SearchOptions()
-    models, vocabulary = load_models(run, options)
-    ratio = run.section(PairsInfo, "corpus").ratio
+    processor = Translate().open(run)
+    models = Translate().load_models(run, processor, options)
+    source = processor.vocabulary.encode_source(SENTENCE)
     found = []
     for _ in range(11):
         began = time.perf_counter()
-        translate(models, vocabulary, [vocabulary.encode_source(SENTENCE)], options, ratio)
+        translate(models, processor, [source], options)
         found.append(time.perf_counter() - began)
     return statistics.median(found[1:])
 

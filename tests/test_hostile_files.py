@@ -37,8 +37,9 @@ from regard.recipes.images.model_input import open_image
 from regard.recipes.images.read_images import find_images
 from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.read_table import read_table as read_sets
+from regard.recipes.text.config import LabelledTextConfig
 from regard.recipes.text.given_text import read_given_text
-from regard.recipes.text.labelled_rows import read_rows
+from regard.recipes.text.read_texts import read_table_of_texts
 from regard.runs.run import Run
 from regard.targets.open import open_target
 
@@ -282,8 +283,8 @@ READERS = {
     "images as gzip": ("-images-idx3-ubyte.gz", lambda path: find_images(str(path), ImagesConfig(image="image"))),
     "images as a table": (".csv", lambda path: find_images(str(path), ImagesConfig(image="image"))),
     "a text": (".txt", lambda path: read_given_text(str(path))),
-    "texts as csv": (".csv", lambda path: read_rows(str(path), "text", "label")),
-    "texts as jsonl": (".jsonl", lambda path: read_rows(str(path), "text", "label")),
+    "texts as csv": (".csv", lambda path: read_table_of_texts(str(path), LabelledTextConfig(), "learn")),
+    "texts as jsonl": (".jsonl", lambda path: read_table_of_texts(str(path), LabelledTextConfig(), "learn")),
     "a run": (".json", lambda path: Run.open(folder_with(path, "config.json"))),
     "a target": (".json", lambda path: open_target(folder_with(path, "config.json"))),
     "what a page sends": ("", lambda path: page_reader(path.read_bytes())),

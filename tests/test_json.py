@@ -22,14 +22,7 @@ from regard.verbs import main
 
 ROOT = Path(files.__file__).parent
 # between processes of our own, or as a key: names, texts and whole numbers only
-PIPES = {
-    "data/tokenizer.py",
-    "data/cache.py",
-    "recipes/text/labelled.py",
-    "recipes/same_data.py",
-    "training/agree.py",
-    "training/ranks.py",
-}
+PIPES = {"data/tokenizer.py", "data/cache.py", "recipes/same_data.py", "training/agree.py", "training/ranks.py"}
 BAD = [math.nan, math.inf, -math.inf]
 
 

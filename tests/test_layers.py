@@ -39,12 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"verbs"},
     "__init__": {"attention", "look", "verbs"},  # for editors only: see test_lazy_names_only_at_the_top
 }
-OF_ANOTHER_KIND = {
-    "translation": {"text"},
-    "autoencoder": {"images", "sets"},
-    "world": {"autoencoder"},
-    "series": {"text"},
-}
+OF_ANOTHER_KIND = {"translation": {"text"}, "autoencoder": {"images", "sets"}, "series": {"text"}}
 
 
 def may_import(unit):

@@ -1,7 +1,7 @@
 """What the cells of a column of text are: numbers, dates, times, yes and no, or text; decided from all cells.
 
-A column is what ALL its cells are, apart from missing ones. What has two readings, and what a few cells spoil, is a
-doubt: a sentence with an example, its line and the option that settles it.
+A reading makes values of cells. A column has the reading that fits ALL its cells, apart from missing ones. If two readings
+fit and differ, or a few cells spoil one, that is a doubt: a sentence with an example, its line and the option that settles it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,48 +17,229 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.dialect import AFTER_DATE, DATES, TIME
-from regard.errors import RegardError
+from regard.data.dialect import DATES, TIME, TableConfig
 
 # words of cells that hold nothing, where the other cells are numbers or dates
 UNLABELLED = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "Null", "?")  # no label either
 WORDS = (*UNLABELLED, "n.a.", "NaT", "None", "none", "missing", "Missing", "-", "--", ".")
 IN_TEXT = {"NA", "N/A", "#N/A", "<NA>", "NaN", "null", "NULL", "Null", "None", "none"}  # doubtful among texts
-FLAGS = [{"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"ja", "nein"}, {"oui", "non"}, {"on", "off"}]
-TRUE = ("yes", "true", "t", "y", "ja", "oui", "on")
+FLAGS = (("yes", "no"), ("true", "false"), ("t", "f"), ("y", "n"), ("ja", "nein"), ("oui", "non"), ("on", "off"))
+SIGNS = ("", "%", "$", "€", "£", "¥")
 SENTINELS = ("-99", "-999", "-9999", "-99999", "-99.0", "-999.0", "-9999.0")
-ORDERS = {"year": "ymd", "day": "dmy", "month": "mdy"}  # --data.dates
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+ORDERS = {"year": "ymd", "day": "dmy", "month": "mdy"}  # --data.dates
+ID = r"^[+-]?0\d+$|^[+-]?\d{16,}$|^\+\d{7,}$"  # leading zeros, too long for a float, a telephone number
+WITH_UNIT = r"^[+-]?\d[\d.,]*\s?[A-DF-Za-df-z°µ][A-Za-z°µ]{0,4}(?:[+-]?\d+)?$"
+TEXT = "text"  # the kind of a column that no reading fits
+HOPELESS = 5_000  # cells that a reading does not fit, from which on it is given up if they are most
+
+Parse = Callable[[Any], tuple[Array, Array]]  # cells → values, and which cells they fit
 
 
-def _number(point: str, groups: str) -> str:
+@dataclass(frozen=True)
+class Reading:
+    """One way to make values of cells."""
+
+    word: str  # what they are then: number, flag, time, date; or a sort of text: id, unit
+    parse: Parse
+    choice: str = ""  # what --data.decimal or --data.dates says to have it
+    how: str = ""  # what a reader of the file is told
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the cells of a column are read."""
+
+    word: str = TEXT  # number, date, time, flag, id, text; of values as stored: list, object
+    reading: Reading | None = None
+    dates: Reading | None = None  # as which they can be read
+    nulls: tuple[str, ...] = ()
+    doubt: str = ""  # why it has no better kind
+    spoiled: bool = False  # are most cells of this text numbers or dates?
+
+    @property
+    def how(self) -> str:
+        """What a reader of the file is told."""
+        return self.reading.how if self.reading else ""
+
+    def read(self, column: Any, reading: Reading | None = None) -> tuple[Array, Array]:
+        """The values of a column of text, and which cells are missing.   n, n"""
+        cells, missing = clean_cells(column, self.nulls)
+        chosen = reading or self.reading or NUMBERS[0]
+        values, _ = chosen.parse(cells.filter(pa.array(~missing)))
+        found = np.full(len(cells), np.nan if values.dtype.kind == "f" else np.datetime64("NaT"), values.dtype)
+        found[~missing] = values
+        return found, missing
+
+
+def clean_cells(column: Any, nulls: tuple[str, ...]) -> tuple[Any, Array]:
+    """The cells without blanks around them, and which are missing."""
+    cells = pc.fill_null(pc.utf8_trim_whitespace(column), "")
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    return cells, as_mask(pc.is_in(cells, pa.array(("", *nulls), pa.string())))
+
+
+def as_mask(found: Any) -> Array:
+    return np.array(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+# ── numbers
+
+
+def _number_pattern(point: str, groups: str) -> str:
     """A pattern of numbers with this decimal mark. groups: marks between thousands; a blank or ' may always be one"""
     grouped = "|".join(rf"[1-9]\d{{0,2}}(?:{mark}\d{{3}})+" for mark in (groups, "[ \u00a0\u202f]", "['’]"))
     return rf"^[+-]?(?:(?:(?:{grouped}|\d+)(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?|(?i:inf|infinity))$"
 
 
-POINT, COMMA = _number(r"\.", ","), _number(",", r"\.")
-ID = r"^[+-]?0\d+$|^[+-]?\d{16,}$|^\+\d{7,}$"  # leading zeros, too long for a float, a telephone number
-ODD_STARTS = ("-0", "00", "01", "02", "03", "04", "05", "06", "07", "08", "09")
-GROUP = r"^[+-]?[1-9]\d{0,2}([.,])\d{3}$"
-AFFIX = r"[$€£¥%()]"
-UNIT = r"^[+-]?\d[\d.,]*\s?([A-Za-z°µ]{1,5}|[dD][+-]?\d+)$"
-
-COMPACT = next(reversed(DATES))
+PATTERN = {".": _number_pattern(r"\.", ","), ",": _number_pattern(",", r"\.")}
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How the cells of a column are read. `how`: what a reader of the file is told of it"""
+def _parse_numbers(cells: Any, mark: str, sign: str) -> tuple[Array, Array]:
+    """Numbers with a decimal mark, perhaps with marks between thousands; (5) is -5. Ids do not fit. sign: of money or
+    percent, in each cell"""
+    marked = as_mask(pc.match_substring(cells, sign))
+    if not marked.any():
+        return np.full(len(cells), np.nan), marked
+    if not sign and (mark == "." or not as_mask(pc.match_substring(cells, ".")).any()):
+        numbers = _cast_numbers(pc.replace_substring(cells, ",", ".") if mark == "," else cells)
+        if numbers is not None:  # the usual case, and the fastest
+            return numbers, ~_find_ids(cells, numbers)
+    plain = pc.replace_substring_regex(cells, r"^\((.*\d.*)\)$", r"-\1")
+    if sign:
+        plain = pc.replace_substring_regex(plain, r"^([+-]?)\s*X\s*|\s*X$".replace("X", re.escape(sign)), r"\1")
+    fits = marked & as_mask(pc.match_substring_regex(plain, PATTERN[mark]))
+    others = "[., \u00a0\u202f'’]".replace(mark, "", 1)
+    plain = pc.replace_substring(pc.replace_substring_regex(plain, others, ""), ",", ".")
+    numbers = _cast_numbers(pc.if_else(pa.array(fits), plain, "nan"))
+    assert numbers is not None
+    return numbers, fits & ~_find_ids(cells, numbers)
 
-    word: str = "text"  # number, date, time, flag, id, text; of values as stored: list, object
-    how: str = ""
-    decimal: str = "."
-    pattern: str = ""  # of dates
-    order: str = ""
-    nulls: tuple[str, ...] = ()
-    doubt: str = ""  # why it has no better kind
-    spoiled: bool = False  # are most cells of this text numbers?
+
+def _cast_numbers(cells: Any) -> Array | None:
+    """Numbers as programs write them; None: some cells are none."""
+    try:
+        return np.array(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _find_ids(cells: Any, numbers: Array) -> Array:
+    """Which numbers are rather ids: they begin with 0 or +, or are too long for a float."""
+    found = numbers == np.round(numbers)
+    if found.any():
+        some, endless = cells.filter(pa.array(found)), np.isinf(numbers[found])
+        found[found] = as_mask(pc.match_substring_regex(some, ID))
+        if endless.any():
+            found |= np.isinf(numbers) & as_mask(pc.match_substring_regex(cells, r"\d"))
+    return found
+
+
+def _parse_flags(cells: Any, yes: str, no: str) -> tuple[Array, Array]:
+    found = pc.index_in(pc.utf8_lower(cells), pa.array([no, yes]))
+    return pc.fill_null(found, 0).to_numpy().astype(np.float64), as_mask(pc.is_valid(found))
+
+
+def _parse_matches(cells: Any, pattern: str) -> tuple[Array, Array]:
+    """Texts of digits: as numbers only for who wants them so."""
+    numbers = _cast_numbers(cells)
+    found = np.full(len(cells), np.nan) if numbers is None else numbers
+    return found, as_mask(pc.match_substring_regex(cells, pattern))
+
+
+# ── dates and times
+
+
+def _parse_dates(cells: Any, pattern: str, order: str) -> tuple[Array, Array]:
+    """Dates with or without a time.   datetime64[us]; in UTC if they have an offset from it"""
+    found = pc.extract_regex(cells, pattern)
+    if found.null_count == len(cells):
+        return np.full(len(cells), np.datetime64("NaT", "us")), np.zeros(len(cells), dtype=bool)
+    part = dict(zip(order, ("a", "b", "c"), strict=True))
+    years, days = (_whole_numbers(found, part[each]) for each in "yd")
+    months = _month_numbers(found, part["m"])
+    years = np.where(years < 69, years + 2000, np.where(years < 100, years + 1900, years))
+    firsts = (years * 12 + np.clip(months, 1, 12) - 1 - 1970 * 12).astype("datetime64[M]")
+    dates = firsts.astype("datetime64[D]") + (days - 1)
+    clock, fits = _read_clock(found)
+    fits &= (months >= 1) & (months <= 12) & (days >= 1) & (dates.astype("datetime64[M]") == firsts)
+    return np.where(fits, dates.astype("datetime64[us]") + clock, np.datetime64("NaT")), fits
+
+
+def _parse_times(cells: Any) -> tuple[Array, Array]:
+    """Times of a day.   seconds since midnight"""
+    clock, fits = _read_clock(pc.extract_regex(cells, TIME))
+    return np.where(fits, clock / np.timedelta64(1, "s"), np.nan), fits
+
+
+def _read_clock(found: Any) -> tuple[Array, Array]:
+    """The time since midnight, less the offset from UTC, and which times there are.   timedelta64[us], n"""
+    hours, minutes, seconds = (_whole_numbers(found, each) for each in "HMS")
+    half = np.array(pc.index_in(pc.utf8_lower(_texts(found, "p")), pa.array(["", "a", "p"])))
+    good = (hours < 24) & (minutes < 60) & (seconds < 60) & ((half == 0) | ((hours >= 1) & (hours <= 12)))
+    hours = np.where(half > 0, hours % 12 + 12 * (half == 2), hours)
+    micro = pc.utf8_slice_codeunits(pc.utf8_rpad(_texts(found, "f"), 6, "0"), 0, 6)
+    micros = (hours * 3600 + minutes * 60 + seconds) * 1_000_000 + pc.cast(micro, pa.int64()).to_numpy()
+    if any(each.name == "z" for each in found.type):
+        zone = _whole_numbers(found, "z")
+        sign = np.where(as_mask(pc.starts_with(_texts(found, "z"), "-")), -1, 1)
+        micros = micros - sign * (zone // 100 * 60 + zone % 100) * 60_000_000
+    return micros.astype("timedelta64[us]"), good & as_mask(pc.is_valid(found))
+
+
+def have_zones(cells: Any, reading: Reading) -> Array:
+    """Which cells have an offset from UTC."""
+    pattern = reading.parse.keywords["pattern"]  # type: ignore[attr-defined]
+    return as_mask(pc.not_equal(_texts(pc.extract_regex(cells, pattern), "z"), ""))
+
+
+def _texts(found: Any, name: str) -> Any:
+    return pc.fill_null(pc.struct_field(found, name), "")
+
+
+def _whole_numbers(found: Any, name: str) -> Array:
+    digits = pc.replace_substring_regex(_texts(found, name), "[^0-9]", "")
+    numbers: Array = pc.cast(pc.utf8_lpad(digits, 1, "0"), pa.int64()).to_numpy()
+    return numbers
+
+
+def _month_numbers(found: Any, name: str) -> Array:
+    starts = pc.utf8_lower(pc.utf8_slice_codeunits(_texts(found, name), 0, 3))
+    named = pc.fill_null(pc.add(pc.index_in(starts, pa.array(MONTHS)), 1), 0).to_numpy()
+    return named + _whole_numbers(found, name)
+
+
+HOW = {"ymd": "", "dmy": "dates, day first", "mdy": "dates, month first"}
+CHOICES = {".": "point", ",": "comma"}
+NUMBERS = [
+    Reading(
+        "number",
+        partial(_parse_numbers, mark=mark, sign=sign),
+        CHOICES[mark],
+        ", ".join(["decimal comma"] * (mark == ",") + [f"numbers with {sign}"] * (sign != "")),
+    )
+    for sign in SIGNS
+    for mark in CHOICES
+]
+READ_DATES = [
+    Reading("date", partial(_parse_dates, pattern=pattern, order=order), choice, HOW[order])
+    for pattern, orders in DATES.items()
+    for choice, order in ORDERS.items()
+    if order in orders
+]
+COMPACT = READ_DATES[-1]  # 20240131
+READINGS = (  # in the order in which they are preferred
+    *NUMBERS,
+    *(Reading("flag", partial(_parse_flags, yes=yes, no=no)) for yes, no in FLAGS),
+    Reading("time", _parse_times, how="times"),
+    *READ_DATES,
+    Reading("id", partial(_parse_matches, pattern=r"^[+-]?\d+$"), how="text, for leading zeros or 16 digits and more"),
+    Reading("unit", partial(_parse_matches, pattern=WITH_UNIT)),
+)
+
+
+# ── a column
 
 
 @dataclass(eq=False)
@@ -68,8 +250,8 @@ class Sight:
     cell: str = ""
     row: int = -1
 
-    def add(self, cells: Any, rows: Array, mask: Any = None) -> None:
-        picked = np.arange(len(cells)) if mask is None else np.flatnonzero(mask)
+    def add(self, cells: Any, rows: Array, mask: Array) -> None:
+        picked = np.flatnonzero(mask)
         if len(picked) and not self.count:
             self.cell, self.row = cells[int(picked[0])].as_py(), int(rows[picked[0]])
         self.count += len(picked)
@@ -79,444 +261,149 @@ class Sight:
 class ColumnFinder:
     """Looks at a column, part by part, and decides what it is."""
 
-    nulls: tuple[str, ...] | None = None  # the words that are missing; None: WORDS, if the others are no text
-    seen: dict[str, Sight] = field(default_factory=dict)
-    words: dict[str, Sight] = field(default_factory=dict)
-    values: set[str] = field(default_factory=set)  # up to three different ones, in small letters
-    affixes: set[str] = field(default_factory=set)
-    units: set[str] | None = field(default_factory=set)
-    filled: int = 0
-    family: str | None = None  # the pattern of dates that most cells have
-    differ: Sight = field(default_factory=Sight)  # dates that two orders read differently
-    lowest: float = 0.0
-    is_text: bool = False  # so many cells are no numbers that the others are not looked at
-
-    def sight(self, sort: str) -> Sight:
-        return self.seen.setdefault(sort, Sight())
+    config: TableConfig
+    odd: dict[Reading, Sight] = field(default_factory=lambda: {each: Sight() for each in READINGS})  # what does not fit
+    given_up: set[Reading] = field(default_factory=set)  # which most cells do not fit
+    words: dict[str, Sight] = field(default_factory=dict)  # that are missing
+    differ: dict[str, Sight] = field(default_factory=dict)  # cells of which two readings make different values
+    filled: Sight = field(default_factory=Sight)
+    sentinels: Sight = field(default_factory=Sight)
+    lowest: float = 0.0  # of the other numbers
 
     def add(self, column: Any, first: int) -> None:
         """column: texts; first: the row of the first of them"""
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
-        numbers = None if self.nulls else _as_numbers(column)  # -999 may be missing
-        if numbers is not None and not self.sight("odd").count:  # the usual case, and the fastest
-            self.filled += len(column)
-            if len(self.values) < 3:
-                self.values |= set(pc.unique(column).slice(0, 3).to_pylist())
-            self._add_numbers(column, np.arange(first, first + len(column)), numbers)
-            if self.family != "" and not self.sight("id").count:
-                self._add_dates(column, np.arange(first, first + len(column)), (COMPACT,))
-            return
-        cells = pc.fill_null(pc.utf8_trim_whitespace(column), "")
-        if isinstance(cells, pa.ChunkedArray):
-            cells = cells.combine_chunks()
+        if not self.given_up and len(column) > 2 * HOPELESS:  # some rows first, so that few readings see all
+            self.add(column.slice(0, HOPELESS + 1), first)
+            column, first = column.slice(HOPELESS + 1), first + HOPELESS + 1
+        cells, missing = clean_cells(column, WORDS if self.config.nulls is None else self.config.nulls)
         rows = np.arange(first, first + len(cells))
-        if (filled := _mask(pc.not_equal(cells, ""))).all() is not np.True_:
-            cells, rows = cells.filter(pa.array(filled)), rows[filled]
-        known = WORDS if self.nulls is None else self.nulls
-        missing = _mask(pc.is_in(cells, pa.array(known, pa.string())))
         if missing.any():
             found = cells.filter(pa.array(missing))
-            for word in pc.unique(found).to_pylist():
-                here = _mask(pc.equal(found, word))
-                self.words.setdefault(word, Sight()).add(found, rows[missing], here)
+            for word in filter(None, pc.unique(found).to_pylist()):
+                self.words.setdefault(word, Sight()).add(found, rows[missing], as_mask(pc.equal(found, word)))
             cells, rows = cells.filter(pa.array(~missing)), rows[~missing]
-        if not len(cells):
-            return
-        self.filled += len(cells)
-        if len(self.values) < 3:
-            self.values |= set(pc.unique(pc.utf8_lower(cells)).slice(0, 3).to_pylist())
-        odd = self.sight("odd").count
-        self.is_text |= odd > 20_000 and odd * 2 > self.filled - len(cells)
-        if not self.is_text:
-            self._add_numbers(cells, rows)
-        if self.sight("odd").count:
-            self._add_dates(cells, rows)
-            self._add_units(cells)
-        elif not self.sight("id").count and self.sight("date").count == self.filled - len(cells):
-            self._add_dates(cells, rows, (COMPACT,))
-
-    def _add_numbers(self, cells: Any, rows: Array, numbers: Array | None = None) -> None:
-        plain, affixes = (cells, {""}) if numbers is not None else _without_affixes(cells)
-        self.affixes |= affixes
-        if numbers is None:
-            numbers = _as_numbers(plain, missing=True)
-        if numbers is not None:
-            point = comma = np.ones(len(plain), dtype=bool)
-            dotted = np.zeros(len(plain), dtype=bool)
-            if not self.sight("point").count:  # not decided yet
-                dotted = _mask(pc.match_substring(plain, "."))
-        else:
-            point = _mask(pc.match_substring_regex(plain, POINT))
-            comma = _mask(pc.match_substring_regex(plain, COMMA))
-            self.sight("odd").add(cells, rows, ~(point | comma))
-            dotted = point | comma
-        if dotted.any():
-            some, where = plain.filter(pa.array(dotted)), rows[dotted]
-            group = _mask(pc.match_substring_regex(some, GROUP))
-            decimal = _mask(pc.match_substring_regex(some, COMMA))
-            only = _mask(pc.match_substring_regex(some, POINT))
-            self.sight("point").add(some, where, only & ~decimal)
-            self.sight("comma").add(some, where, decimal & ~only)
-            self.sight("dot3").add(some, where, group & _mask(pc.match_substring(some, ".")))
-            self.sight("comma3").add(some, where, group & _mask(pc.match_substring(some, ",")))
-        suspects = np.ones(len(plain), dtype=bool)
-        if numbers is not None:  # an id has no fraction, and begins with 0 or +, or is large
-            suspects = np.abs(numbers) >= 1e15
-            small = (numbers == np.round(numbers)) & ~suspects
-            if small.any():
-                starts = pc.utf8_slice_codeunits(plain, 0, 2)
-                doubtful = _mask(pc.is_in(starts, pa.array(ODD_STARTS))) | _mask(pc.starts_with(plain, "+"))
-                suspects |= small & doubtful
-        if suspects.any():
-            some = plain.filter(pa.array(suspects))
-            self.sight("id").add(some, rows[suspects], _mask(pc.match_substring_regex(some, ID)))
-        if numbers is None:
-            return
-        endless = np.isinf(numbers)
-        if endless.any():
-            some = plain.filter(pa.array(endless))
-            self.sight("id").add(some, rows[endless], _mask(pc.match_substring_regex(some, r"\d")))
-        if not (numbers <= -99).any():
-            return
-        marked = _mask(pc.is_in(plain, pa.array(SENTINELS)))
-        self.sight("sentinel").add(plain, rows, marked)
-        self.lowest = min(self.lowest, float(np.nanmin(numbers[~marked], initial=0)))
-
-    def _add_dates(self, cells: Any, rows: Array, families: tuple[str, ...] = tuple(DATES)) -> None:
-        if self.family is None:
-            some = cells.slice(0, 5000)
-            counts = {each: _count(some, each + AFTER_DATE) for each in families}
-            counts |= {TIME: _count(some, TIME)} if len(families) > 1 else {}
-            self.family = max(counts, key=lambda each: counts[each])
-            if counts[self.family] * 4 < len(some):
-                self.family = ""
-        if not self.family:
-            return
-        if self.family == TIME:
-            parts = _parts(cells, TIME)
-            self.sight("date").add(cells, rows, parts["fits"] & _clock(parts)[1])
-            return
-        first: Array | None = None
-        any_fits = np.zeros(len(cells), dtype=bool)
-        for order in DATES[self.family]:
-            moments, fits = read_dates(cells, self.family, order)
-            any_fits |= fits
-            self.sight(f"no {order}").add(cells, rows, ~fits)
-            if first is None:
-                first = moments
-            elif not self.differ.count:
-                self.differ.add(cells, rows, (moments != first))
-        self.sight("date").add(cells, rows, any_fits)
-        self.sight("no date").add(cells, rows, ~any_fits)
-
-    def _add_units(self, cells: Any) -> None:
-        if self.units is None:
-            return
-        if _count(cells, UNIT) < len(cells):
-            self.units = None
-            return
-        words = pc.struct_field(pc.extract_regex(cells, UNIT.replace("(", "(?P<unit>", 1)), 0)
-        self.units |= set(pc.unique(pc.replace_substring_regex(words, r"[+-]?\d+$", "")).to_pylist())
-        if len(self.units) > 1:
-            self.units = None
+        self.filled.add(cells, rows, rows >= 0)
+        first_values: dict[str, Array] = {}  # of each word, by the first reading that fits until now
+        for reading, odd in self.odd.items():
+            if reading in self.given_up or not len(cells):
+                continue
+            values, fits = reading.parse(cells)
+            odd.add(cells, rows, ~fits)
+            if odd.count > HOPELESS and odd.count * 3 > self.filled.count * 2:
+                self.given_up.add(reading)
+            if odd.count:
+                continue
+            others = first_values.setdefault(reading.word, values)
+            differs = (others != values) & (values == values)
+            self.differ.setdefault(reading.word, Sight()).add(cells, rows, differs)
+        numbers = first_values.get("number")
+        if numbers is not None and (numbers <= -99).any():
+            marked = as_mask(pc.is_in(cells, pa.array(SENTINELS)))
+            self.sentinels.add(cells, rows, marked)
+            self.lowest = min(self.lowest, float(np.nanmin(numbers[~marked], initial=0)))
 
     # ── the decision
 
+    def fitting(self, word: str) -> list[Reading]:
+        """The readings of a word that fit all cells."""
+        return [each for each, odd in self.odd.items() if each.word == word and self.filled.count and not odd.count]
+
     def decided_mark(self) -> str | None:
-        """The decimal mark that this column decides."""
-        point, comma = self.sight("point").count, self.sight("comma").count
-        if self.sight("odd").count or bool(point) == bool(comma):
-            return None
-        return "." if point else ","
+        """The decimal mark that this column decides: point or comma."""
+        chosen = self.fitting("number")
+        return chosen[0].choice if len(chosen) == 1 else None
 
-    def decide(
-        self, name: str, place: Callable[[int], str], marks: set[str], decimal: str | None, dates: str | None
+    def decide(self, place: Callable[[int], str], marks: set[str]) -> tuple[Kind, list[str]]:
+        """The kind of the column, and the doubts about it. marks: decimal marks that the columns decide; place: says where
+        a row is"""
+
+        def example(sight: Sight) -> str:
+            return f"'{sight.cell}' ({place(sight.row)})"
+
+        nulls = tuple(self.words) if self.config.nulls is None else self.config.nulls
+        if not self.filled.count:
+            return Kind("number" if self.words else TEXT, nulls=nulls), []
+        words = [each.word for each, odd in self.odd.items() if not odd.count]
+        word = words[0] if words else TEXT
+        chosen = self.fitting(word)
+        if word == "number":
+            return self._decide_number(example, marks, nulls)
+        if word == "date":
+            options = [each.choice for each in chosen]
+            chosen = [each for each in chosen if each.choice == self.config.dates] or chosen
+            if len(chosen) > 1 and self.differ["date"].count:
+                doubt = f"has dates with two readings, such as {example(self.differ['date'])}"
+                said = f"{doubt}, and stays text; --data.dates {' or '.join(options)} says what comes first"
+                return Kind(nulls=nulls, doubt=doubt), [said]
+        if word in ("flag", "time", "date"):
+            return Kind(word, chosen[0], chosen[0] if word == "date" else None, nulls), []
+        return self._decide_text(word, example, nulls)
+
+    def _decide_number(
+        self, example: Callable[[Sight], str], marks: set[str], nulls: tuple[str, ...]
     ) -> tuple[Kind, list[str]]:
-        """The kind of the column, and the doubts about it. marks: decimal marks of all columns that decide it; place:
-        says where a row is"""
-        called = f"column '{name}'"
-        nulls = tuple(self.words) if self.nulls is None else self.nulls
-        if not self.filled:
-            return Kind("number" if self.words else "text", nulls=nulls), []
-        odd, sure = self.sight("odd"), self.sight("id")
-        if not odd.count and not sure.count:
-            return self._number_kind(called, place, marks, decimal, dates, nulls)
-        if self.values in FLAGS or self.values <= {"true", "false"}:
-            return Kind("flag", nulls=nulls), []
-        if odd.count and self.family and self.sight("date").count * 4 >= self.filled:
-            return self._date_kind(called, place, dates, nulls)
-        doubts = []
-        if sure.count and not odd.count:
-            how = "text, for leading zeros or 16 digits and more"
-            if sure.cell.startswith("+"):
+        chosen, asked, differ = self.fitting("number"), self.config.decimal, self.differ["number"]
+        doubts: list[str] = []
+        if len(chosen) == 1:
+            mark = chosen[0].choice
+            said = next(odd for each, odd in self.odd.items() if each.word == "number" and each.choice != mark)
+            if asked and asked != mark:
+                doubts.append(f"has {example(said)}, which is no number with a decimal {asked}, and was read otherwise")
+            elif len(marks) > 1:
                 doubts.append(
-                    f"{called} has '{sure.cell}' ({place(sure.row)}), taken as text; as a number without the +"
+                    f"has a decimal {mark}, as {example(said)} says, but other columns have the other mark; --data.decimal "
+                    "point or comma decides where a cell leaves it open"
                 )
-            elif sure.count * 2 <= self.filled and not re.match("[+-]?0", sure.cell):
+        elif differ.count:
+            usual = "comma" if "," in differ.cell else "point"
+            likely = asked or (min(marks) if len(marks) == 1 else usual)
+            chosen = [each for each in chosen if each.choice == likely]
+            if asked is None and len(marks) != 1:
                 doubts.append(
-                    f"{called} is text, because {sure.count:,} of {self.filled:,} cells {_are(sure.count)} too long for a "
-                    f"number, first '{sure.cell}' ({place(sure.row)})"
+                    f"has {example(differ)}, read as decimals; it may be thousands: --data.decimal point or comma says which"
                 )
-            return Kind("id", how, nulls=nulls, doubt=f"has ids such as '{sure.cell}'"), doubts
-        if odd.count * 2 <= self.filled and not self.is_text:
+        if self.sentinels.count and self.lowest > -99:
             doubts.append(
-                f"{called} is text, because {odd.count:,} of {self.filled:,} cells {_are(odd.count)} no number, first "
-                f"'{odd.cell}' ({place(odd.row)}); if that is missing, --data.nulls '{odd.cell}' says so"
+                f"has {example(self.sentinels)}, and {self.sentinels.count:,} of them, taken as a number; if it means "
+                f"missing, --data.nulls={self.sentinels.cell} says so"
             )
-        elif self.units:
-            doubts.append(
-                f"{called} is text, because all cells have '{next(iter(self.units))}' in them, such as '{odd.cell}' "
-                f"({place(odd.row)}); without it they would be numbers"
-            )
-        elif self.nulls is None and (word := next((word for word in self.words if word in IN_TEXT), None)):
-            doubts.append(
-                f"{called} has '{word}' ({place(self.words[word].row)}), taken as a word; if it is missing, "
-                f"--data.nulls {word} says so"
-            )
-        why = f"has texts such as '{odd.cell}' ({place(odd.row)})"
-        spoiled = odd.count * 2 <= self.filled and not self.is_text
-        return Kind(nulls=nulls, doubt=why, spoiled=spoiled), doubts
-
-    def _number_kind(
-        self,
-        called: str,
-        place: Callable[[int], str],
-        marks: set[str],
-        decimal: str | None,
-        dates: str | None,
-        nulls: tuple[str, ...],
-    ) -> tuple[Kind, list[str]]:
-        point, comma = self.sight("point"), self.sight("comma")
-        dot3, comma3 = self.sight("dot3"), self.sight("comma3")
-        doubts, how = [], []
-        if (point.count and comma.count) or len(self.affixes) > 1:
-            cells = (point.cell, comma.cell) if point.count and comma.count else tuple(sorted(self.affixes))
-            words = f"{called} is text, because it has both '{cells[0]}' and '{cells[1]}'"
-            if comma.count:
-                words += f" ({place(point.row)} and {place(comma.row)})"
-            return Kind(doubt=f"has both '{cells[0]}' and '{cells[1]}'"), [f"{words}; write them alike"]
-        asked = None if decimal is None else {"point": ".", "comma": ","}[decimal]
-        mark = "." if point.count else "," if comma.count else None
-        if asked and mark and asked != mark:
-            cell = point if mark == "." else comma
-            doubts.append(
-                f"{called} has '{cell.cell}' ({place(cell.row)}), which is no number with a decimal {decimal}, and was read "
-                "otherwise"
-            )
-        elif mark and len(marks) > 1:
-            cell = point if mark == "." else comma
-            doubts.append(
-                f"{called} has a decimal {'point' if mark == '.' else 'comma'}, as '{cell.cell}' ({place(cell.row)}) says, "
-                "but other columns have the other mark; --data.decimal point or comma decides where a cell leaves it open"
-            )
-        group = dot3 if dot3.count else comma3
-        if mark is None:
-            mark = asked
-        if mark is None and group.count:
-            mark = next(iter(marks)) if len(marks) == 1 else "." if dot3.count else ","
-            other = "thousands" if group.cell[-4] == mark else "decimals"
-            if len(marks) != 1:
-                doubts.append(
-                    f"{called} has '{group.cell}' ({place(group.row)}), read as "
-                    f"{'decimals' if other == 'thousands' else 'thousands'}; it may be {other}: --data.decimal point or comma "
-                    "says which"
-                )
-        if self.sight("sentinel").count and self.lowest > -99:
-            said = self.sight("sentinel")
-            doubts.append(
-                f"{called} has '{said.cell}' {said.count:,} times (first {place(said.row)}), taken as a number; if it means "
-                f"missing, --data.nulls={said.cell} says so"
-            )
-        if self.family == COMPACT and self.sight("date").count == self.filled:
-            if dates == "year":
-                return Kind("date", "dates", pattern=COMPACT, order="ymd", nulls=nulls), []
-            date = self.sight("date")
-            doubts.append(
-                f"{called} has numbers such as {date.cell} ({place(date.row)}), which may be dates, as which they are "
-                "taken where times are wanted; --data.dates year takes them so everywhere"
-            )
-        if mark == ",":
-            how.append("decimal comma")
-        if affix := next(iter(self.affixes), ""):
-            how.append(f"numbers with {affix}")
-        compact = COMPACT if self.family == COMPACT and self.sight("date").count == self.filled else ""
-        kind = Kind("number", ", ".join(how), decimal=mark or ".", nulls=nulls, pattern=compact, order="ymd")
-        return kind, doubts
-
-    def _date_kind(
-        self, called: str, place: Callable[[int], str], dates: str | None, nulls: tuple[str, ...]
-    ) -> tuple[Kind, list[str]]:
-        assert self.family
-        fitting = self.sight("date")
-        if self.family == TIME:
-            if fitting.count == self.filled:
-                return Kind("time", "times", pattern=TIME, nulls=nulls), []
-            return Kind(doubt=f"has texts such as '{self.sight('odd').cell}'"), []
-        orders = DATES[self.family]
-        good = [order for order in orders if not self.sight(f"no {order}").count]
-        if fitting.count + self.sight("no date").count < self.filled:  # the first cells were numbers
-            return Kind(doubt=f"has numbers and dates such as '{fitting.cell}' ({place(fitting.row)})"), []
-        if dates is not None and ORDERS[dates] in good:
-            good = [ORDERS[dates]]
-        if not good:
-            wrong = self.sight("no date")
-            if not wrong.count:  # each is a date in some order, but not all in one
-                wrong = self.sight(f"no {orders[0]}")
-            count = max(1, self.sight("no date").count)
-            words = (
-                f"{called} is text, because {count:,} of {self.filled:,} cells {_are(count)} no date like the others, first "
-                f"'{wrong.cell}' ({place(wrong.row)}); mend {'it' if count == 1 else 'them'}, or name missing ones by "
-                "--data.nulls"
-            )
-            return Kind(doubt=f"has '{wrong.cell}' ({place(wrong.row)}), which is no date like the others"), [words]
-        if len(good) > 1 and self.differ.count:
-            names = " or ".join(each for each, order in ORDERS.items() if order in good)
-            words = (
-                f"{called} has dates with two readings, such as '{self.differ.cell}' ({place(self.differ.row)}), and "
-                f"stays text; --data.dates {names} says what comes first"
-            )
-            return Kind(doubt=words.removeprefix(f"{called} ")), [words]
-        how = {"ymd": "dates", "dmy": "dates, day first", "mdy": "dates, month first"}[good[0]]
-        return Kind("date", how, pattern=self.family, order=good[0], nulls=nulls), []
-
-
-# ── reading
-
-
-def read_numbers(column: Any, kind: Kind) -> Array:
-    """The cells of a column as numbers, NaN where missing.   n, float64"""
-    cells = _filled_cells(column, kind)
-    if kind.word == "flag":
-        known = pc.is_in(pc.utf8_lower(cells), pa.array(TRUE))
-        return _floats(pc.if_else(pc.is_null(cells), None, pc.cast(known, pa.float64())))
-    if kind.word == "time":
-        return _clock(_parts(cells, TIME))[0] / 1e6
-    plain, _ = _without_affixes(cells)
-    try:
-        if kind.decimal == ".":
-            return _floats(pc.cast(plain, pa.float64()))
-    except pa.ArrowInvalid:  # it has marks between thousands
-        pass
-    plain = pc.replace_substring_regex(plain, "[., \u00a0\u202f'’]".replace(kind.decimal, "", 1), "")
-    return _floats(pc.cast(pc.replace_substring(plain, ",", "."), pa.float64()))
-
-
-def read_times(column: Any, kind: Kind) -> tuple[Any, bool]:
-    """The cells of a column of dates as moments, and whether they had an offset from UTC.   n, timestamp"""
-    cells = _filled_cells(column, kind)
-    moments, fits = read_dates(cells, kind.pattern, kind.order)
-    missing = _mask(pc.is_null(cells))
-    if not (fits | missing).all():
-        raise RegardError(f"'{cells[int(np.flatnonzero(~(fits | missing))[0])]}' is no date like the others")
-    zones = pc.struct_field(pc.extract_regex(cells, kind.pattern + AFTER_DATE), "z")
-    with_zone = _mask(pc.not_equal(zones, ""))
-    if with_zone.any() and not (with_zone | missing).all():
-        raise RegardError(
-            f"'{cells[int(np.argmin(with_zone | missing))]}' has no offset from UTC, where others have one"
+        if COMPACT not in self.fitting("date"):
+            return Kind("number", chosen[0], nulls=nulls), doubts
+        if self.config.dates == "year":
+            return Kind("date", COMPACT, COMPACT, nulls), []
+        doubts.append(
+            f"has numbers such as {example(self.filled)}, which may be dates, as which they are taken where times are "
+            "wanted; --data.dates year takes them so everywhere"
         )
-    return pa.array(moments, pa.timestamp("us"), mask=missing), bool(with_zone.any())
+        return Kind("number", chosen[0], COMPACT, nulls), doubts
 
-
-def read_dates(cells: Any, family: str, order: str) -> tuple[Array, Array]:
-    """Microseconds since 1970 of cells in one order, and which cells are dates in it.   n, n"""
-    parts = _parts(cells, family + AFTER_DATE)
-    fits = parts.pop("fits").astype(bool)
-    named = dict(zip(order, (parts["a"], parts["b"], parts["c"]), strict=True))
-    years, months, days = named["y"], named["m"], named["d"]
-    years = np.where(years < 69, years + 2000, np.where(years < 100, years + 1900, years))
-    leap = (years % 4 == 0) & ((years % 100 != 0) | (years % 400 == 0))
-    lengths = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-    fits &= (months >= 1) & (months <= 12) & (days >= 1)
-    fits &= days <= lengths[np.clip(months, 0, 12)] + (leap & (months == 2))
-    clock, good = _clock(parts)
-    fits &= good
-    safe = np.where(fits, years - 1970, 0).astype("datetime64[Y]").astype("datetime64[M]")
-    safe = (safe + np.where(fits, months - 1, 0)).astype("datetime64[D]") + np.where(fits, days - 1, 0)
-    moments = safe.astype("datetime64[us]").astype(np.int64) + clock.astype(np.int64)
-    return np.where(fits, moments, np.iinfo(np.int64).min), fits
-
-
-def _parts(cells: Any, pattern: str) -> dict[str, Array]:
-    """The named parts of cells as whole numbers, 0 where there are none; `fits`: has a cell this pattern?"""
-    found = pc.extract_regex(cells, pattern)
-    parts = {}
-    for name in (each.name for each in found.type):
-        texts = pc.fill_null(pc.struct_field(found, name), "")
-        if name in "ab" and "[A-Za-z]" in pattern.partition(f"?P<{name}>")[2][:9]:
-            months = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), pa.array(MONTHS))
-            parts[name] = pc.fill_null(pc.add(months, 1), 0).to_numpy(zero_copy_only=False)
-        elif name == "p":
-            parts[name] = pc.index_in(pc.utf8_lower(texts), pa.array(["", "a", "p"])).to_numpy(zero_copy_only=False)
-        elif name == "z":
-            parts[name] = _offsets(texts)
-        else:
-            if name == "f":
-                texts = pc.utf8_slice_codeunits(pc.utf8_rpad(texts, 6, "0"), 0, 6)
-            texts = pc.if_else(pc.equal(texts, ""), "0", texts)
-            parts[name] = pc.cast(texts, pa.int64()).to_numpy(zero_copy_only=False)
-    parts["fits"] = _mask(pc.is_valid(found))
-    return parts
-
-
-def _offsets(texts: Any) -> Array:
-    """Minutes of Z, +02:00, -0330."""
-    digits = pc.replace_substring_regex(texts, "[^0-9]", "")
-    digits = pc.cast(pc.if_else(pc.equal(digits, ""), "0", digits), pa.int64()).to_numpy(zero_copy_only=False)
-    sign = np.where(_mask(pc.starts_with(texts, "-")), -1, 1)
-    return sign * (digits // 100 * 60 + digits % 100)
-
-
-def _clock(parts: dict[str, Array]) -> tuple[Array, Array]:
-    """Microseconds since midnight, and which times there are."""
-    hours, minutes, seconds, half = parts["H"], parts["M"], parts["S"], parts["p"]
-    good = (hours < 24) & (minutes < 60) & (seconds < 60) & ((half == 0) | ((hours >= 1) & (hours <= 12)))
-    hours = np.where(half > 0, hours % 12 + 12 * (half == 2), hours)
-    clock = (hours * 3600 + (minutes - parts.get("z", 0)) * 60 + seconds) * 1_000_000 + parts["f"]
-    if "fits" in parts:
-        clock = np.where(parts["fits"], clock.astype(np.float64), np.nan)
-    return clock, good
-
-
-def _filled_cells(column: Any, kind: Kind) -> Any:
-    cells = pc.utf8_trim_whitespace(column)
-    if isinstance(cells, pa.ChunkedArray):
-        cells = cells.combine_chunks()
-    return pc.if_else(pc.is_in(cells, pa.array(("", *kind.nulls), pa.string())), None, cells)
-
-
-def _without_affixes(cells: Any) -> tuple[Any, set[str]]:
-    """Numbers without signs of money and percent, and which signs there were; (5) is -5."""
-    marked = _mask(pc.match_substring_regex(cells, AFFIX))
-    if not marked.any():
-        return cells, {""}
-    plain = pc.replace_substring_regex(cells, r"^\((.*\d.*)\)$", r"-\1")
-    signs = pc.replace_substring_regex(plain, "[^$€£¥%]", "")
-    found = set(pc.unique(signs).to_pylist()) - {None}
-    plain = pc.replace_substring_regex(plain, r"^([+-]?)\s*[$€£¥]\s*", r"\1")
-    return pc.replace_substring_regex(plain, r"\s*[$€£¥%]$", ""), found
-
-
-def _as_numbers(cells: Any, *, missing: bool = False) -> Array | None:
-    """Plain numbers, as a float is written; None: not all cells are, or some are missing unless that is allowed."""
-    try:
-        found = _floats(pc.cast(cells, pa.float64()))
-    except pa.ArrowInvalid:
-        return None
-    return found if missing or not np.isnan(found).any() else None
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _count(cells: Any, pattern: str) -> int:
-    return int(np.count_nonzero(_mask(pc.match_substring_regex(cells, pattern))))
-
-
-def _mask(found: Any) -> Array:
-    return np.array(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def _floats(column: Any) -> Array:
-    return np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    def _decide_text(
+        self, word: str, example: Callable[[Sight], str], nulls: tuple[str, ...]
+    ) -> tuple[Kind, list[str]]:
+        near = min(
+            (each for each in READINGS if each.choice or each.word == "time"), key=lambda each: self.odd[each].count
+        )
+        odd, no_number = self.odd[near], self.odd[NUMBERS[0]]
+        missing = next((word for word in self.words if word in IN_TEXT), "")
+        spoiled = near not in self.given_up and odd.count * 3 <= self.filled.count * 2
+        doubts = []
+        if word == "id" and no_number.cell.startswith("+"):
+            doubts = [f"has {example(no_number)}, taken as text; as a number without the +"]
+        elif spoiled and not (word == "id" and re.match("-?0", odd.cell)):
+            count = f"{odd.count:,} of {self.filled.count:,} cells"
+            doubts = [f"is text, because {count} are no {near.word} like the others, first {example(odd)}"]
+            if word != "id":
+                doubts[0] += f"; if that is missing, --data.nulls '{odd.cell}' says so"
+        elif word == "unit":
+            doubts = [
+                f"is text, because its cells have units, such as {example(no_number)}; without them they are numbers"
+            ]
+        elif word == TEXT and missing and self.config.nulls is None:
+            first = example(self.words[missing])
+            doubts = [f"has {first}, taken as a word; if it is missing, --data.nulls {missing} says so"]
+        if word == "id":
+            reading = self.fitting("id")[0]
+            return Kind("id", reading, nulls=nulls, doubt=f"has ids such as {example(no_number)}"), doubts
+        return Kind(
+            nulls=nulls, doubt=f"has texts such as {example(odd if spoiled else no_number)}", spoiled=spoiled
+        ), doubts

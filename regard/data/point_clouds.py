@@ -105,7 +105,7 @@ def _csv(path: str, count: int, random: np.random.Generator, config: TableConfig
         table = read_table(path, replace(config, header=False), least=2)
     if not len(table):
         raise RegardError(f"{path} has no points; give one in each line")
-    points = table.finite_numbers(table.names, "a point is numbers", "remove the lines")
+    points = table.numbers(table.names, "a point is numbers", "remove the lines")
     return Cloud(points, notes=table.notes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.attention.dropout import Dropout
 from regard.config import Depth, Length, Share, Size, Vocab, Width, config
 from regard.errors import RegardError
-from regard.models.sample_inputs import build_seeded, sample_sequences, sample_sets
+from regard.models.registered_model import Options, RegisteredModel
+from regard.models.sample_inputs import sample_sequences, sample_sets
 from regard.models.sequence_model import count_places
 from regard.nn.embed import TokenEmbedding, gather_neighbours
 from regard.nn.ngram_logistic import BagOfNGrams
@@ -57,7 +58,7 @@ class AdditiveConfig:
             raise RegardError(f"needs at least two outputs, got {self.outputs}", option="contrast")
 
 
-class Additive(nn.Module):
+class Additive(RegisteredModel):
     """bias + Σ_i e(x_i), where e is an MLP of the token or element i alone.   b n, or b n features -> b outputs
 
     `evidence` returns each e(x_i); padding gives none. With `window`, e sees the neighbours of a token, too.
@@ -65,6 +66,7 @@ class Additive(nn.Module):
     """
 
     Config = AdditiveConfig
+    TINY: ClassVar[Options] = dict(outputs=5, features=3, hidden=32)
     lengths: Tensor
 
     def __init__(self, config: AdditiveConfig) -> None:
@@ -105,7 +107,6 @@ class Additive(nn.Module):
         )
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         if self.embed is not None:
             return sample_sequences(self.config, seed, tokens, rows)
         return {"tokens": sample_sets(self.config, seed)["x"]}
@@ -142,9 +143,3 @@ class Additive(nn.Module):
         if where is None:
             where = count_places(real)
         return gather_neighbours(x, self.config.window, where, real)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        model = build_seeded(cls, AdditiveConfig(outputs=5, features=3, hidden=32))
-        return model, {"tokens": torch.randn(2, 12, 3, generator=torch.Generator().manual_seed(0))}

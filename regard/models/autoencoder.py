@@ -12,11 +12,11 @@ numbers of an input, so that with β = 1 the loss is −ELBO in nats.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config import Amount, Count, Depth, Natural, Size, Weight, Width, config
 from regard.errors import RegardError
@@ -33,7 +33,8 @@ from regard.models.elbo import (
     weighted_bound,
     widen,
 )
-from regard.models.sample_inputs import EXAMPLES, POINTS, build_seeded
+from regard.models.registered_model import Options, RegisteredModel
+from regard.models.sample_inputs import EXAMPLES, POINTS
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
 
@@ -127,13 +128,14 @@ class Bound(NamedTuple):
         return self.log_likelihood - self.kl.sum(-1)
 
 
-class Autoencoder(nn.Module):
+class Autoencoder(RegisteredModel):
     """−log p(x | decode(encode(x))).   b shape -> b latent -> b shape
 
     The code keeps what the body keeps: of a set body any order of the points.
     """
 
-    Config: ClassVar[type[Any]] = AutoencoderConfig
+    Config: ClassVar[Any] = AutoencoderConfig
+    TINY: ClassVar[Options] = dict(shape=(2, 12, 12), body="conv", latent=4, hidden=16, width=4, padding="circular")
     variational: ClassVar[bool] = False  # is there a prior, and a variance of codes?
     centre: Tensor | None
     spread: Tensor | None
@@ -245,7 +247,6 @@ class Autoencoder(nn.Module):
         return Roles()
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         shape = self.config.shape
         if len(shape) == CLOUD:
@@ -258,13 +259,6 @@ class Autoencoder(nn.Module):
             shape = (x.shape[1] if x.dim() > 1 else 0, shape[1])
         if tuple(x.shape[1:]) != shape:
             raise RegardError(f"x must be a batch of inputs of shape {shape}, got shape {tuple(x.shape)}")
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = AutoencoderConfig(shape=(2, 12, 12), body="conv", latent=4, hidden=16, width=4, padding="circular")
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()
 
 
 # ---- denoising
@@ -336,6 +330,7 @@ class Denoising(Autoencoder):
     """−log p(x | decode(encode(x + noise))): what comes in is corrupted, what is asked for is clean."""
 
     Config = DenoisingConfig
+    TINY: ClassVar[Options] = dict(shape=(2, 6, 6), latent=4, hidden=16)
 
     def training_loss(self, x: Tensor, real: Tensor | None, warm: float) -> Tensor:
         mean, _ = self.encode(self.corrupt(x), real=real)
@@ -344,13 +339,6 @@ class Denoising(Autoencoder):
     def corrupt(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         config = self.config
         return NOISES[config.noise_kind](x, config.noise, config.patch, generator)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = DenoisingConfig(shape=(2, 6, 6), latent=4, hidden=16)
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()
 
 
 # ---- variational
@@ -382,6 +370,7 @@ class VAE(Autoencoder):
     """
 
     Config = VAEConfig
+    TINY: ClassVar[Options] = dict(shape=(16, 3), body="set", latent=4, hidden=16)
     variational = True
 
     def training_loss(self, x: Tensor, real: Tensor | None, warm: float) -> Tensor:
@@ -394,10 +383,3 @@ class VAE(Autoencoder):
             return beta * rate(kl_to_prior(mean, log_variance), config.free_bits) - found.mean()
         found = self.likelihood.log_prob(x, self.decode(z), real)
         return -weighted_bound(log_weights(found, z, mean, log_variance, beta)).mean()
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = VAEConfig(shape=(16, 3), body="set", latent=4, hidden=16)
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()

@@ -76,7 +76,7 @@ class Memories(Caches):
             self.before = (tensors["before.ids"], tensors["before.places"])
 
 
-def step_with_caches(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
+def step_with_caches(model: Any, inputs: dict[str, Any], caches: Any) -> tuple[Tensor, Any]:
     """Decoding with a cache, as `check` asks for it."""
     if caches is None:
         caches = model.caches()

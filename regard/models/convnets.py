@@ -8,7 +8,7 @@ prediction that stays. With zeros beyond the border they keep nothing exactly.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ from regard.attention.dropout import Dropout
 from regard.config import Classes, Count, Depth, Kernel, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.image_model import ImageModel
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options
 from regard.nn.convolve import Convolution
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial
@@ -64,6 +64,7 @@ class LeNet(ImageModel):
     """
 
     Config = LeNetConfig
+    TINY: ClassVar[Options] = dict(classes=5, colours=2, size=12, widths=(4, 8), hidden=16)
 
     def __init__(self, config: LeNetConfig) -> None:
         super().__init__()
@@ -82,12 +83,6 @@ class LeNet(ImageModel):
         x = F.max_pool2d(F.relu(self.first(x)), 2)
         x = F.max_pool2d(F.relu(self.second(x)), 2)
         return self.dropout(F.relu(self.between(self.dropout(x.flatten(1)))))
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        model = build_seeded(cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16))
-        return model, model.sample_inputs()
 
 
 # ---- ResNet
@@ -129,6 +124,7 @@ class ResNet(ImageModel):
     b c h w -> b classes"""
 
     Config = ResNetConfig
+    TINY: ClassVar[Options] = dict(classes=5, colours=2, size=12, width=4, blocks=(1, 1), padding="circular")
 
     def __init__(self, config: ResNetConfig) -> None:
         super().__init__()
@@ -156,13 +152,6 @@ class ResNet(ImageModel):
         for block in self.blocks:
             x = block(x)
         return F.relu(self.norm(x)).mean((-2, -1))
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = ResNetConfig(classes=5, colours=2, size=12, width=4, blocks=(1, 1), padding="circular")
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()
 
 
 # ---- DenseNet
@@ -208,6 +197,7 @@ class DenseNet(ImageModel):
     """Layers that add channels to all before them, then the mean over all places.   b c h w -> b classes"""
 
     Config = DenseNetConfig
+    TINY: ClassVar[Options] = dict(classes=5, colours=2, size=12, growth=4, blocks=(2, 2), padding="circular")
 
     def __init__(self, config: DenseNetConfig) -> None:
         super().__init__()
@@ -242,13 +232,6 @@ class DenseNet(ImageModel):
         for layer in self.layers:
             x = layer(x)
         return F.relu(self.norm(x)).mean((-2, -1))
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = DenseNetConfig(classes=5, colours=2, size=12, growth=4, blocks=(2, 2), padding="circular")
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()
 
 
 # ── ResNet-9 learns from small images in minutes, on a processor too. Each stage is one convolution, the largest of each 2 × 2
@@ -303,6 +286,9 @@ class ResNet9(ImageModel):
     """A convolution, stages that each halve the sides, then the mean over all places.   b c h w -> b classes"""
 
     Config = ResNet9Config
+    TINY: ClassVar[Options] = dict(
+        classes=5, colours=2, size=12, stem=4, widths=(4, 8), residual=(1, 1), padding="circular"
+    )
 
     def __init__(self, config: ResNet9Config) -> None:
         super().__init__()
@@ -340,12 +326,3 @@ class ResNet9(ImageModel):
         for stage in self.stages:
             x = stage(x)
         return x.mean((-2, -1))
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = ResNet9Config(
-            classes=5, colours=2, size=12, stem=4, widths=(4, 8), residual=(1, 1), padding="circular"
-        )
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()

@@ -4,7 +4,7 @@ parts."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +17,8 @@ from regard.config import config
 from regard.errors import RegardError
 from regard.models.attentions import APPROXIMATE, window_of
 from regard.models.caches import Caches, Memories, step_with_caches
-from regard.models.sample_inputs import build_seeded
-from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, check_memory, count_places, tiny_tokens
+from regard.models.registered_model import Options
+from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, check_memory, count_places
 from regard.nn.lora import freeze_others
 from regard.shapes import expect
 from regard.symmetry.groups import Shifts
@@ -69,6 +69,8 @@ class Decoder(SequenceModel):
     """
 
     Config = DecoderConfig
+    TINY: ClassVar[Options] = dict(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, ngrams=3)
+    TINY_INPUTS: ClassVar[Options] = {"rows": 2}
     config: DecoderConfig
 
     def __init__(self, config: DecoderConfig) -> None:
@@ -167,9 +169,3 @@ class Decoder(SequenceModel):
         if endless:
             return None
         return self.config.context + self.config.memory
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, ngrams=3)
-        return build_seeded(cls, config), {"tokens": tiny_tokens(13)}

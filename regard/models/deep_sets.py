@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from itertools import pairwise
 from operator import and_
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
 from regard.config import Size, config
-from regard.models.sample_inputs import build_seeded
-from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
+from regard.models.registered_model import Options
+from regard.models.set_model import SetConfig, SetModel, perceptron
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.set_attention import POOLS, SetLinear
 from regard.symmetry.groups import Group, Permutations
@@ -53,6 +53,7 @@ class DeepSets(SetModel):
     equivariant"""
 
     Config = DeepSetsConfig
+    TINY: ClassVar[Options] = dict(features=3, outputs=5, hidden=32, layers="together", pool="mean")
 
     def __init__(self, config: DeepSetsConfig) -> None:
         super().__init__()
@@ -82,10 +83,3 @@ class DeepSets(SetModel):
             return self.head(h)
         pooled = self.pool(h, real)
         return self.head(pooled / self.config.usual if self.config.pool == "sum" else pooled)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        return build_seeded(
-            cls, DeepSetsConfig(features=3, outputs=5, hidden=32, layers="together", pool="mean")
-        ), tiny_set()

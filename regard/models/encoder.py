@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from regard.config import Classes, Extras, config
 from regard.errors import RegardError
-from regard.models.sample_inputs import build_seeded
-from regard.models.sequence_model import POSITIONS, Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
+from regard.models.registered_model import Options
+from regard.models.sequence_model import POSITIONS, Head, SequenceConfig, SequenceModel, count_places
 from regard.nn.lora import freeze_others
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.ngram_logistic import BagOfNGrams, Gate
@@ -84,6 +84,8 @@ class Encoder(SequenceModel):
     """
 
     Config = EncoderConfig
+    TINY: ClassVar[Options] = dict(vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets")
+    TINY_INPUTS: ClassVar[Options] = {"rows": 2}
     config: EncoderConfig
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -196,9 +198,3 @@ class Encoder(SequenceModel):
         if where is None:
             where = count_places(real)
         return self.pool(self.features(tokens, where=where, real=real), real, where)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = EncoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets")
-        return build_seeded(cls, config), {"tokens": tiny_tokens(13)}

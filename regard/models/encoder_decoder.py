@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -17,6 +17,7 @@ from regard.models.caches import Caches
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
 from regard.models.experts import MLPConfig, PlainMLP, promises_of_experts
+from regard.models.registered_model import Options
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.sequence_model import POSITIONS, SequenceConfig, count_places, make_stack
 from regard.shapes import expect
@@ -72,6 +73,7 @@ class EncoderDecoder(Seq2Seq):
     """
 
     Config = EncoderDecoderConfig
+    TINY: ClassVar[Options] = {**Seq2Seq.TINY, "heads": 2}
     config: EncoderDecoderConfig
     shares_memory = True
 
@@ -137,7 +139,3 @@ class EncoderDecoder(Seq2Seq):
     def roles(self) -> Roles:
         found = super().roles
         return replace(found, promises={**found.promises, **promises_of_experts(self.config)})
-
-    @classmethod
-    def tiny_config(cls) -> dict[str, Any]:
-        return super().tiny_config() | {"heads": 2}

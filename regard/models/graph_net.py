@@ -8,7 +8,7 @@ may come in a sparse layout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from regard.attention.edge_ops import edge_sum
 from regard.config import Count, Depth, Extras, Fraction, Share, Size, Width, config
 from regard.errors import RegardError
-from regard.models.sample_inputs import build_seeded, sample_graph
+from regard.models.registered_model import Options, RegisteredModel
+from regard.models.sample_inputs import sample_graph
 from regard.nn.graph import Graph, check_edge_features
 from regard.nn.graph_conv import GAT, GCN, Alone, GraphConv
 from regard.nn.graph_pool import GraphPool, Pairs
@@ -104,13 +105,12 @@ NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {
 BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.functional.elu}
 
 
-class GraphModel(nn.Module):
+class GraphModel(RegisteredModel):
     """The base of graph models: their outputs do not depend on how nodes are numbered."""
 
     config: Any  # with the fields features and edge_features
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         return sample_graph(self.config, seed)
 
     @property
@@ -135,6 +135,7 @@ class GraphNet(GraphModel):
     """
 
     Config = GraphNetConfig
+    TINY: ClassVar[Options] = dict(features=3, outputs=5, hidden=16, layer="gat", heads=2)
 
     def __init__(self, config: GraphNetConfig) -> None:
         super().__init__()
@@ -189,14 +190,6 @@ class GraphNet(GraphModel):
             h = y
         h = spread(h, graph, self.config.spread, self.config.stay)
         return read_out(h, self.pool, self.head, graph, of, graphs, pairs)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Any]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        draw = torch.Generator().manual_seed(0)
-        config = GraphNetConfig(features=3, outputs=5, hidden=16, layer="gat", heads=2)
-        x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
-        return build_seeded(cls, config), {"x": x, "edges": edges}
 
 
 def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:

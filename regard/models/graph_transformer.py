@@ -3,7 +3,7 @@ each distance."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -16,7 +16,7 @@ from regard.config import Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.attentions import check_heads
 from regard.models.graph_net import GraphModel, read_out
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options
 from regard.nn.block import Pre
 from regard.nn.graph import EdgeMessages, Graph, check_edge_features
 from regard.nn.graph_pool import GraphPool, Pairs, membership
@@ -144,6 +144,7 @@ class GraphTransformer(GraphModel):
     """
 
     Config = GraphTransformerConfig
+    TINY: ClassVar[Options] = dict(features=3, outputs=5, dim=16, depth=2, heads=2, places=4, farthest=3)
 
     def __init__(self, config: GraphTransformerConfig) -> None:
         super().__init__()
@@ -233,14 +234,6 @@ class GraphTransformer(GraphModel):
         if not torch.compiler.is_compiling():
             graph.kept[key] = found
         return found
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Any]]:
-        """A small model, and inputs for it: model(**inputs)."""
-        draw = torch.Generator().manual_seed(0)
-        config = GraphTransformerConfig(features=3, outputs=5, dim=16, depth=2, heads=2, places=4, farthest=3)
-        x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
-        return build_seeded(cls, config), {"x": x, "edges": edges}
 
 
 def _laid_out(of: Tensor, graphs: int, single: bool) -> Layout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.config import Classes, Count, Depth, Kernel, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.image_model import ImageModel
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options
 from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halve, pooled_poses
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial, product
@@ -65,6 +65,9 @@ class GroupCNN(ImageModel):
     """
 
     Config = GroupCNNConfig
+    TINY: ClassVar[Options] = dict(
+        classes=5, colours=2, size=12, hidden=4, depth=3, last=1, group="p4m", padding="circular"
+    )
 
     def __init__(self, config: GroupCNNConfig) -> None:
         super().__init__()
@@ -111,12 +114,3 @@ class GroupCNN(ImageModel):
             return x
         whole = x.unflatten(1, (-1, POSES[self.config.group])).flatten(2, 3)  # b c (p h) w
         return F.dropout2d(whole, self.dropout).view(x.shape)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = GroupCNNConfig(
-            classes=5, colours=2, size=12, hidden=4, depth=3, last=1, group="p4m", padding="circular"
-        )
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.models.registered_model import RegisteredModel
 from regard.models.sample_inputs import sample_images
 from regard.symmetry.groups import Group, Trivial
 from regard.symmetry.roles import Roles
@@ -18,14 +19,13 @@ def make_head(width: int, classes: int) -> nn.Module:
     return nn.Linear(width, classes)
 
 
-class ImageModel(nn.Module):
+class ImageModel(RegisteredModel):
     """The base of image classifiers. A subclass defines `features` and `head`, or its own `forward`."""
 
     config: Any  # with the fields classes, colours and size
     head: nn.Module
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         return sample_images(self.config, seed)
 
     @property

@@ -5,14 +5,15 @@ Vertices are n 3, triangles 3 f; several meshes are one, side by side, with `of`
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import Depth, Share, Size, Width, config
-from regard.models.sample_inputs import build_seeded, sample_mesh
+from regard.models.registered_model import Options, RegisteredModel
+from regard.models.sample_inputs import sample_mesh
 from regard.nn.mesh_conv import FieldLinear, FieldNorm, MeshConv, NormGate, arrow_lengths
 from regard.nn.mesh_geometry import HalfEdges, MeshGeometry, measure_mesh
 from regard.shapes import expect
@@ -51,7 +52,7 @@ class MeshBlock(nn.Module):
         return out
 
 
-class MeshNet(nn.Module):
+class MeshNet(RegisteredModel):
     """Convolutions with parallel transport on a surface, then the mean over its area.
     points n 3, faces 3 f -> meshes outputs, or n outputs
 
@@ -60,6 +61,7 @@ class MeshNet(nn.Module):
     """
 
     Config = MeshNetConfig
+    TINY: ClassVar[Options] = dict(outputs=5, hidden=8, depth=2)
 
     def __init__(self, config: MeshNetConfig) -> None:
         super().__init__()
@@ -140,10 +142,4 @@ class MeshNet(nn.Module):
         return nn.functional.linear(each * geometry.share[:, None], self.head.weight)
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model: a bumpy closed surface with random frames."""
         return sample_mesh(seed)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Any]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        return build_seeded(cls, MeshNetConfig(outputs=5, hidden=8, depth=2)), sample_mesh(0)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import Depth, Size, Width, config
 from regard.errors import RegardError
-from regard.models.sample_inputs import build_seeded
-from regard.models.set_model import SetModel, tiny_set
+from regard.models.registered_model import Options
+from regard.models.set_model import SetModel
 from regard.nn.mlp import ACTIVATIONS
 from regard.symmetry.groups import Group, Trivial
 
@@ -36,6 +36,7 @@ class MLP(SetModel):
     """
 
     Config = MLPConfig
+    TINY: ClassVar[Options] = dict(features=3, size=24, outputs=5, hidden=32)
 
     def __init__(self, config: MLPConfig) -> None:
         super().__init__()
@@ -63,9 +64,3 @@ class MLP(SetModel):
         for layer in self.layers:
             h = ACTIVATIONS[self.config.activation](layer(h))
         return self.head(h)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = MLPConfig(features=3, size=24, outputs=5, hidden=32)
-        return build_seeded(cls, config), tiny_set()

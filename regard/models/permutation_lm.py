@@ -8,7 +8,7 @@ before; nobody sees a query. Both pass through the blocks together, as one seque
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import torch
 from pydantic import Field
@@ -21,8 +21,8 @@ from regard.config import config
 from regard.errors import RegardError
 from regard.models.caches import Caches, step_with_caches
 from regard.models.experts import promises_of_experts
-from regard.models.sample_inputs import build_seeded
-from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
+from regard.models.registered_model import Options
+from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts
 from regard.symmetry.roles import Roles
@@ -63,6 +63,8 @@ class PermutationLM(SequenceModel):
     """
 
     Config = PermutationConfig
+    TINY_INPUTS: ClassVar[Options] = {"rows": 2}
+    TINY: ClassVar[Options] = dict(vocab=14, context=64, dim=32, depth=2, heads=4)
     config: PermutationConfig
 
     def __init__(self, config: PermutationConfig) -> None:
@@ -161,6 +163,5 @@ class PermutationLM(SequenceModel):
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = PermutationConfig(vocab=14, context=64, dim=32, depth=2, heads=4)
-        return build_seeded(cls, config), {"tokens": tiny_tokens(13)}
+        model, inputs = super().tiny()
+        return model, {"tokens": inputs["tokens"].clamp(max=model.config.vocab - 2)}  # nobody writes the mask

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.config import Width, config
-from regard.models.sample_inputs import build_seeded
-from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
+from regard.models.registered_model import Options
+from regard.models.set_model import SetConfig, SetModel, perceptron
 from regard.nn.set_attention import POOLS
 
 
@@ -51,6 +51,7 @@ class PointNet(SetModel):
     """
 
     Config = PointNetConfig
+    TINY: ClassVar[Options] = dict(features=3, outputs=5, hidden=32, turned=16)
 
     def __init__(self, config: PointNetConfig) -> None:
         super().__init__()
@@ -71,11 +72,6 @@ class PointNet(SetModel):
         if self.config.each:
             whole = torch.cat((near, whole[:, None].expand(-1, near.shape[1], -1)), -1)
         return self.head(whole)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        return build_seeded(cls, PointNetConfig(features=3, outputs=5, hidden=32, turned=16)), tiny_set()
 
 
 def _seeing(dim: int, out: int) -> list[nn.Module]:

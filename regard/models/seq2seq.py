@@ -12,15 +12,15 @@ A model knows nothing of searches, nor which id begins or ends a sentence: whoev
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config import Amount, Depth, Length, Share, Vocab, Width, config
 from regard.errors import RegardError
 from regard.models.caches import Caches, States
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options, RegisteredModel
 from regard.models.sequence_model import Head
 from regard.nn.embed import TokenEmbedding
 from regard.shapes import expect
@@ -85,14 +85,15 @@ class Memory:
         return Memory(self.states.index_select(0, rows), real, more)
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(RegisteredModel):
     """An encoder and a decoder that attends to it.   source b m, target b n -> b n vocab
 
     A subclass gives `encode`, `decode`, `caches` and `keeps`. Causal along the target: output i depends on the
     source and on target tokens up to i. `symmetry` is that of the target's places.
     """
 
-    Config: type[Seq2SeqConfig]
+    TINY: ClassVar[Options] = dict(vocab=13, context=64, dim=16, depth=1)
+    TINY_INPUTS: ClassVar[Options] = {"tokens": 9, "rows": 2}
     config: Seq2SeqConfig
     # may a memory have fewer rows than a target that is decoded over caches? Each is then for several rows in a row
     shares_memory = False
@@ -196,7 +197,6 @@ class Seq2Seq(nn.Module):
         )
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         n = min(tokens or TOKENS, self.config.context)
         m = max(1, n - 2)
@@ -204,16 +204,6 @@ class Seq2Seq(nn.Module):
             "source": torch.randint(self.config.source_size, (rows or ROWS, m), generator=draw),
             "target": torch.randint(self.config.vocab, (rows or ROWS, n), generator=draw),
         }
-
-    @classmethod
-    def tiny_config(cls) -> dict[str, Any]:
-        return {"vocab": 13, "context": 64, "dim": 16, "depth": 1}
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        model = build_seeded(cls, cls.Config(**cls.tiny_config()))
-        return model, model.sample_inputs(tokens=9, rows=2)
 
 
 def _step(model: Any, inputs: dict[str, Any], state: Any) -> tuple[Tensor, Any]:

@@ -40,6 +40,7 @@ from regard.models.caches import Caches
 from regard.models.experts import ExpertsMLP, MLPConfig, PlainMLP, make_mlp_of, promises_of_experts
 from regard.models.memory_estimate import OnlyShapes
 from regard.models.ngrams import NGrams
+from regard.models.registered_model import RegisteredModel
 from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack, kept_by
 from regard.nn.embed import TokenEmbedding
@@ -249,7 +250,7 @@ def _set_offsets(stack: Stack, config: SequenceConfig) -> None:
             part.bias = nn.Parameter(torch.zeros(part.out_features))
 
 
-class SequenceModel(nn.Module):
+class SequenceModel(RegisteredModel):
     """Embedding and blocks: what decoders and encoders have in common.   ids b n -> b n d"""
 
     config: SequenceConfig
@@ -267,7 +268,6 @@ class SequenceModel(nn.Module):
         self.mask: Mask | None = make_mask(config)
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         return sample_sequences(self.config, seed, tokens, rows)
 
     @property
@@ -371,7 +371,3 @@ class Head(Shared):
         weight = embedding if self.weight is None else self.weight
         x = x[..., : weight.shape[1]].flatten(0, -2)
         return linear_cross_entropy(x, weight, labels, smoothing)
-
-
-def tiny_tokens(vocab: int) -> Tensor:
-    return torch.randint(vocab, (2, 12), generator=torch.Generator().manual_seed(0))

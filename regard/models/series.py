@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +30,7 @@ from regard.attention.positions import Rotary, coordinates
 from regard.config import Classes, Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.attentions import check_heads
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options, RegisteredModel
 from regard.nn.block import Stack
 from regard.nn.embed import StepEmbedding
 from regard.nn.lags import bridge_seasons, carry_forward, look_around, running_scale, whole_scale
@@ -132,7 +132,7 @@ class Quantiles(nn.Module):
         return torch.cat((median - below, median, median + above), -1)
 
 
-class SeriesModel(nn.Module):
+class SeriesModel(RegisteredModel):
     """Quantiles of what comes after each step, b n h q c, of the steps themselves, b n q c, or classes, b k.
     x: b n c, NaN where missing
 
@@ -140,7 +140,8 @@ class SeriesModel(nn.Module):
     translations of the values. Keeps shifts of all times.
     """
 
-    Config: type[SeriesConfig] = SeriesConfig
+    Config: ClassVar[Any] = SeriesConfig
+    TINY: ClassVar[Options] = dict(channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16, depth=2)
     config: SeriesConfig
     keeps: Group
     weight: Tensor
@@ -305,17 +306,9 @@ class SeriesModel(nn.Module):
         return Roles(streams=(stream,), promises=promises)
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Tensor]:
-        """Random walks that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         steps = torch.randn(rows or 3, tokens or 12, self.config.channels, generator=draw)
         return {"x": steps.cumsum(1)}
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = cls.Config(channels=2, horizon=3, quantiles=(0.1, 0.5, 0.9), lags=4, patch=3, dim=16, depth=2)
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()
 
 
 # ── the transformer

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from regard.config import Depth, Size, Width, config
+from regard.models.registered_model import RegisteredModel
 from regard.models.sample_inputs import sample_sets
 from regard.nn.padding import zero_padding
 from regard.shapes import expect
@@ -31,13 +31,12 @@ class SetConfig:
     each: bool = False  # one row of outputs for each element, not one for the set
 
 
-class SetModel(nn.Module):
+class SetModel(RegisteredModel):
     """The base of set models."""
 
     config: Any  # with the field features
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         return sample_sets(self.config, seed)
 
     @property
@@ -60,7 +59,3 @@ class SetModel(nn.Module):
 def perceptron(dim: int, hidden: int, out: int) -> nn.Sequential:
     """Two layers that see one element at a time."""
     return nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, out))
-
-
-def tiny_set() -> dict[str, Tensor]:
-    return {"x": torch.randn(2, 12, 3, generator=torch.Generator().manual_seed(0))}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from regard.config import Count, Extras, Length, config
 from regard.errors import RegardError
-from regard.models.sample_inputs import build_seeded
-from regard.models.set_model import SetConfig, SetModel, tiny_set
+from regard.models.registered_model import Options
+from regard.models.set_model import SetConfig, SetModel
 from regard.nn.set_attention import ISAB, MAB, PMA
 
 
@@ -40,6 +40,7 @@ class SetTransformer(SetModel):
     """
 
     Config = SetTransformerConfig
+    TINY: ClassVar[Options] = dict(features=3, outputs=5, hidden=32, points=4, seeds=2, after=1)
 
     def __init__(self, config: SetTransformerConfig) -> None:
         super().__init__()
@@ -73,10 +74,3 @@ class SetTransformer(SetModel):
         for layer in self.after:
             h = layer(h, h)
         return self.head(h).flatten(1)
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        return build_seeded(
-            cls, SetTransformerConfig(features=3, outputs=5, hidden=32, points=4, seeds=2, after=1)
-        ), tiny_set()

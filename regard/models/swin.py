@@ -10,7 +10,7 @@ came around the border.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from regard.attention.places import Side
 from regard.config import Amount, Count, Depth, Share, Size, Width, config
 from regard.errors import RegardError
 from regard.models.image_model import ImageModel, make_head
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options
 from regard.models.vit import check_patch
 from regard.nn.attention import Attention
 from regard.nn.drop_path import depth_schedule, with_branch
@@ -233,6 +233,9 @@ class Swin(ImageModel):
     """
 
     Config = SwinConfig
+    TINY: ClassVar[Options] = dict(
+        classes=5, colours=2, size=24, patch=2, dim=16, depths=(2, 1), heads=(2, 4), window=3, ratio=2
+    )
 
     def __init__(self, config: SwinConfig) -> None:
         super().__init__()
@@ -278,12 +281,3 @@ class Swin(ImageModel):
                 h = block(h, grid)
             found.append(h)
         return found
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = SwinConfig(
-            classes=5, colours=2, size=24, patch=2, dim=16, depths=(2, 1), heads=(2, 4), window=3, ratio=2
-        )
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
 from regard.config import Amount, Classes, Depth, Length, Share, Vocab, Width, config
 from regard.errors import RegardError
-from regard.models.caches import States
-from regard.models.sample_inputs import build_seeded, sample_sequences
-from regard.models.sequence_model import Head, tiny_tokens
+from regard.models.caches import States, step_with_caches
+from regard.models.registered_model import Options, RegisteredModel
+from regard.models.sample_inputs import sample_sequences
+from regard.models.sequence_model import Head
 from regard.nn.embed import TokenEmbedding
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
 from regard.nn.sort_by_position import line_up
@@ -50,14 +51,15 @@ POOLS: dict[str, Callable[[TokenConfig], nn.Module]] = {
 }
 
 
-class TokenModel(nn.Module):
+class TokenModel(RegisteredModel):
     """Embedding, layers, head.   ids b n -> b n vocab, or b classes
 
     A subclass gives `read`. Tokens are read in the order of their places, so shifts of all places change nothing.
     """
 
     config: TokenConfig
-    Config: type[TokenConfig]
+    TINY: ClassVar[Options] = dict(vocab=13, context=64, dim=16, depth=2)
+    TINY_INPUTS: ClassVar[Options] = {"rows": 2}
     keeps: Group
 
     def __init__(self, config: TokenConfig) -> None:
@@ -113,7 +115,6 @@ class TokenModel(nn.Module):
         return None
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Random inputs that fit the model."""
         return sample_sequences(self.config, seed, tokens, rows)
 
     @property
@@ -128,18 +129,5 @@ class TokenModel(nn.Module):
         stream = Stream("tokens", mask="real", places="where", sides=("right", "left"))
         roles = Roles(streams=(stream,), promises=promises)
         if self.config.causal:
-            return replace(roles, step=_step)
+            return replace(roles, step=step_with_caches)
         return roles
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = cls.Config(vocab=13, context=64, dim=16, depth=2)
-        return build_seeded(cls, config), {"tokens": tiny_tokens(13)}
-
-
-def _step(model: Any, inputs: dict[str, Any], caches: States | None) -> tuple[Tensor, States]:
-    """Reading with a cache, as `check` asks for it."""
-    if caches is None:
-        caches = model.caches()
-    return model(**inputs, caches=caches), caches

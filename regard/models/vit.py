@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from regard.config import Amount, Count, Depth, Extras, Share, Size, Width, conf
 from regard.errors import RegardError
 from regard.models.attentions import check_heads, check_position
 from regard.models.image_model import ImageModel, make_head
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options
 from regard.nn.block import Stack
 from regard.nn.drop_path import with_branch
 from regard.nn.embed import PatchEmbedding, grid_places
@@ -96,6 +96,9 @@ class ViT(ImageModel):
     """
 
     Config = ViTConfig
+    TINY: ClassVar[Options] = dict(
+        classes=5, colours=2, size=12, patch=4, dim=32, depth=2, heads=4, position="none", registers=1
+    )
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
@@ -189,12 +192,3 @@ class ViT(ImageModel):
             return around.scaled(around.f(normed[:, :1], normed, position=self.stack.position, where=pair))
 
         return block.mlp(with_branch(x, asked, around.drop_path, onto=x[:, :1], training=self.training))
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        config = ViTConfig(
-            classes=5, colours=2, size=12, patch=4, dim=32, depth=2, heads=4, position="none", registers=1
-        )
-        model = build_seeded(cls, config)
-        return model, model.sample_inputs()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -24,7 +24,7 @@ from regard.errors import RegardError
 from regard.models.actor_critic import ActorCritic
 from regard.models.autoencoder import Autoencoder, AutoencoderConfig
 from regard.models.frame_stack import WorldCaches, number_steps, stack_steps
-from regard.models.sample_inputs import build_seeded
+from regard.models.registered_model import Options, RegisteredModel
 from regard.nn.embed import StepEmbedding
 from regard.nn.padding import zero_padding
 from regard.shapes import expect
@@ -63,7 +63,7 @@ class WorldConfig:
             sight_config(self)  # which checks the rest
 
 
-class WorldModel(nn.Module):
+class WorldModel(RegisteredModel):
     """What comes next: observation, reward, and whether the episode goes on.   steps b n (o + a) -> b n (o + 2)
 
     A step is an observation of o numbers and the action taken on it. The output is the mean of all heads: the
@@ -71,7 +71,8 @@ class WorldModel(nn.Module):
     A subclass gives `read` and `body_caches`.
     """
 
-    Config: type[WorldConfig] = WorldConfig
+    Config: ClassVar[Any] = WorldConfig
+    TINY: ClassVar[Options] = dict(observations=3, actions=2, dim=16, depth=2, hidden=8)
     keeps: Group
     mean: Tensor
     scale: Tensor
@@ -331,7 +332,6 @@ class WorldModel(nn.Module):
         return replace(Roles(streams=(stream,), promises=promises), step=_step)
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Tensor]:
-        """Random steps that fit the model."""
         draw = torch.Generator().manual_seed(seed)
         o, a = self.config.observations, self.config.actions
         b, n = rows or 3, tokens or 12
@@ -341,12 +341,6 @@ class WorldModel(nn.Module):
         else:
             done = torch.rand(b, n, a, generator=draw) * 2 - 1
         return {"steps": torch.cat((seen, done.to(seen)), -1)}
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
-        """A small one, and inputs for it: model(**inputs)."""
-        model = build_seeded(cls, cls.Config(observations=3, actions=2, dim=16, depth=2, hidden=8))
-        return model, model.sample_inputs()
 
 
 def sight_config(config: WorldConfig) -> AutoencoderConfig:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from regard.data.tables import SUFFIXES, column_of, text_of, write_table
+from regard.data.table_formats import SUFFIXES, as_texts, hold_values, join_parts
+from regard.data.tables import write_table
 from regard.data.targets import sort_labels
 from regard.errors import RegardError
 from regard.files import PathLike
@@ -52,125 +52,73 @@ def write_answers(predictions: Iterable[Prediction], out: PathLike) -> Iterator[
     written."""
     answers = _Answers()
     for prediction in predictions:
-        answers.add(prediction)
+        for part in prediction.each or (prediction,):
+            name = part.input if prediction.each and not part.row else None
+            answers.add(part, prediction.source or prediction.input, name)
         yield prediction
     if answers.answered:
-        write_table(out, answers.tables())
+        write_table(out, answers.table())
 
 
-@dataclass(eq=False)
 class _Answers:
-    """Rows as columns of Arrow, some thousand together, and which columns they have."""
+    """Rows as columns of Arrow, some thousand together."""
 
-    waiting: list[dict[Key, Any]] = field(default_factory=list)
-    packed: list[tuple[int, dict[Key, Any]]] = field(default_factory=list)
-    answered: bool = False
-    columns: dict[str, None] = field(default_factory=dict)  # of the input
-    labels: set[str] = field(default_factory=set)
-    numbers: dict[str, None] = field(default_factory=dict)
-    sources: set[str | None] = field(default_factory=set)
-    parts: bool = False
-    named: bool = False  # has a row no columns of its own?
-    judged: bool = False
-    failed: bool = False
+    def __init__(self) -> None:
+        self.waiting: list[dict[Any, Any]] = []
+        self.packed: list[dict[Any, Any]] = []
+        self.answered = False
+        self.named = False  # has a row no columns of its own?
 
-    def add(self, prediction: Prediction) -> None:
-        if not prediction.each:
-            self._add_row(prediction, prediction.source or prediction.input, None)
-        for part in prediction.each:
-            self._add_row(part, prediction.source or prediction.input, None if part.row else part.input)
-
-    def _add_row(self, prediction: Prediction, whole: str, part: str | None) -> None:
-        row = {str(name): plain_cell(cell) for name, cell in prediction.row.items()}
-        self.columns |= dict.fromkeys(row)
-        self.labels |= prediction.labels.keys()
-        self.numbers |= dict.fromkeys(prediction.values)
-        self.sources.add(whole)
-        self.parts |= part is not None
-        self.named |= not row
-        self.judged |= prediction.right is not None
-        self.failed |= prediction.error is not None
+    def add(self, prediction: Prediction, whole: str, part: str | None) -> None:
+        self.named |= not prediction.row
         self.answered |= prediction.error is None
-        found: dict[Key, Any] = {("row", name): cell for name, cell in row.items()}
-        found |= {("label", label): share for label, share in prediction.labels.items()}
-        found |= {("value", name): number for name, number in prediction.values.items()}
-        found["input", ""], found["answer", ""], found["right", ""] = (whole, prediction.answer, prediction.right)
-        found["part", ""], found["error", ""] = part, prediction.error
-        self.waiting.append({key: _writable(cell) if isinstance(cell, str) else cell for key, cell in found.items()})
+        row: dict[Key, Any] = {("row", str(name)): plain_cell(cell) for name, cell in prediction.row.items()}
+        row |= {("label", label): share for label, share in prediction.labels.items()}
+        row |= {("value", name): number for name, number in prediction.values.items()}
+        ours = {"input": whole, "part": part, "answer": prediction.answer, "right": prediction.right}
+        row |= {("", name): cell for name, cell in {**ours, "error": prediction.error}.items()}
+        self.waiting.append({key: _writable(cell) if isinstance(cell, str) else cell for key, cell in row.items()})
         if len(self.waiting) == AT_ONCE:
             self._pack()
 
     def _pack(self) -> None:
         keys = dict.fromkeys(chain(*self.waiting))
-        columns = {key: column_of([row.get(key) for row in self.waiting])[0] for key in keys}
-        self.packed.append((len(self.waiting), columns))
+        self.packed.append({key: hold_values([row.get(key) for row in self.waiting]) for key in keys})
         self.waiting = []
 
-    def tables(self) -> Iterator[pa.Table]:
-        """The parts of the table, all with the same columns."""
+    def table(self) -> pa.Table:
+        """All rows."""
         self._pack()
-        keys = self._heading()
-        kinds = {key: _common([columns[key].type for _, columns in self.packed if key in columns]) for key in keys}
-        for size, columns in self.packed:
-            found = [
-                _as_kind(columns[key], kinds[key]) if key in columns else pa.nulls(size, kinds[key]) for key in keys
-            ]
-            yield pa.table(found, names=list(keys.values()))
+        columns = join_parts(self.packed, list(dict.fromkeys(chain(*self.packed))))
+        names = self._name_columns(columns)
+        held = [as_texts(columns[key]) if isinstance(columns[key], list) else columns[key] for key in names]
+        return pa.table(held, names=list(names.values()))
 
-    def _heading(self) -> dict[Key, str]:
-        """All columns with their names: which input it is, the columns of the input, and the answers. Ours get a
-        number if the input has columns of that name."""
-        before, after = self._identity(), self._results()
-        end = next(
-            each for each in _endings() if not self.columns.keys() & {name + each for name in (before | after).values()}
-        )
-        ours = [{key: name + end for key, name in part.items()} for part in (before, after)]
-        return {**ours[0], **{("row", name): name for name in self.columns}, **ours[1]}
-
-    def _identity(self) -> dict[Key, str]:
-        """The columns that say which input it is, where the columns of the input do not."""
-        found = {}
-        if self.named or len(self.sources) > 1:
-            found["input", ""] = "input"
-        if self.parts:
-            found["part", ""] = "part"
-        return found
-
-    def _results(self) -> dict[Key, str]:
-        """The columns of the answers."""
-        found: dict[Key, str] = {}
-        if self.labels or len(self.numbers) < 2:
-            found["answer", ""] = "answer"
-        if self.judged:
-            found["right", ""] = "right"
-        found |= {("label", label): f"p({label})" for label in sort_labels(self.labels)}
-        if len(self.numbers) > 1:
-            found |= {("value", name): f"answer({name})" for name in self.numbers}
-        if self.failed:
-            found["error", ""] = "error"
-        return found
-
-
-def _common(kinds: Sequence[Any]) -> Any:
-    """The type that all parts of a column can have: text if they have nothing else in common."""
-    try:
-        found = pa.unify_schemas([pa.schema([("x", kind)]) for kind in kinds], promote_options="permissive")
-        kind = found.field("x").type if kinds else pa.string()
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.string()
-    return pa.string() if pa.types.is_null(kind) else kind
-
-
-def _as_kind(column: Any, kind: Any) -> Any:
-    if kind != pa.string() or column.type == kind:
-        return column.cast(kind)
-    return pa.array([None if cell is None else text_of(cell) for cell in column.to_pylist()], kind)
-
-
-def _endings() -> Iterator[str]:
-    """Nothing, _2, _3 …"""
-    yield ""
-    yield from (f"_{number}" for number in count(2))
+    def _name_columns(self, columns: dict[Key, Any]) -> dict[Key, str]:
+        """All columns with their names: which input it is, the columns of the input, and the answers. Ours get a number if
+        the input has columns of that name."""
+        rows = [name for section, name in columns if section == "row"]
+        labels = sort_labels(name for section, name in columns if section == "label")
+        values = [name for section, name in columns if section == "value"]
+        filled = {name for section, name in columns if not section and columns["", name].drop_null()}
+        before, after = [], {}
+        if self.named or len(columns["", "input"].unique()) > 1:
+            before.append("input")
+        if "part" in filled:
+            before.append("part")
+        if labels or len(values) < 2:
+            after["", "answer"] = "answer"
+        if "right" in filled:
+            after["", "right"] = "right"
+        after |= {("label", label): f"p({label})" for label in labels}
+        if len(values) > 1:
+            after |= {("value", name): f"answer({name})" for name in values}
+        if "error" in filled:
+            after["", "error"] = "error"
+        endings = ("" if number == 1 else f"_{number}" for number in count(1))
+        end = next(each for each in endings if not {name + each for name in (*before, *after.values())} & set(rows))
+        found = {("", name): name + end for name in before} | {("row", name): name for name in rows}
+        return found | {key: name + end for key, name in after.items()}
 
 
 def plain_cell(cell: Any) -> Any:

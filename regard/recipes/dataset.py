@@ -325,5 +325,5 @@ def encode_targets(processor: Processor[Any, Any], examples: Examples) -> Array:
         return np.zeros(examples.asked, dtype=np.float32)
     if processor.target is None:
         return np.asarray(examples.cells, dtype=np.float32)
-    codes = processor.target.encode(examples.cells, examples.what)
+    codes = processor.target.encode(examples.cells, examples.what, examples.places)
     return codes.astype(np.float32) if codes.dtype.kind == "f" else codes

@@ -12,7 +12,7 @@ from regard.errors import RegardError
 from regard.recipes.dataset import Dataset, Encodings, encode_targets
 from regard.recipes.job import DataContext, Split
 from regard.recipes.prepare import judge_splits
-from regard.recipes.same_data import find_trained, note_on_trained
+from regard.recipes.same_data import note_on_trained, read_trained
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -45,7 +45,7 @@ def read_other(
     splits = np.where(gone, NOWHERE, judge_splits(examples, known)).astype(np.uint8)
     by, size = processor.batches_of(examples), run.section(TrainConfig, "train").batch
     dataset = Dataset(examples, processor, codes, splits, encodings, size, 0, by, processor.most(examples))
-    trained = find_trained(problem, run, processor, data, examples)
+    trained = read_trained(problem, run, processor, data)(examples)
     unit, judged = problem.unit_of(processor, examples), dataset.order("test")
     split = Split(
         name=os.fspath(data) if isinstance(data, str | os.PathLike) else examples.what,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Examples:
     inputs: Callable[[int], Mapping[str, Any]]  # the raw inputs of an example; raises a ValueError if unreadable
     names: Callable[[int], str]
     source: str | None = None  # the table that they are from: answers need no column that names it
+    kind: Literal["text", "file"] | None = None  # what a name is, where it could be either
     titles: Callable[[int], str] | None = None  # of an example beside others; None: its name, behind that of the source
     files: Callable[[int], str] | None = None  # the file of an example, on which what is kept of it depends
 

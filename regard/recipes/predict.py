@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -50,16 +51,20 @@ def predict(
     of one of them"""
     processor, model = problem.open(run), load_model(run)
     for given in gather_inputs(processor, inputs):
-        try:
-            examples = processor.read(given, want="use")
-        except (ValueError, OSError) as error:
-            if not isinstance(given, str):
-                advice = f"for inputs of your own call the model itself: regard.load({str(run.path)!r})"
-                raise RegardError(f"{error}; {advice}") from error
-            yield Prediction(input=given, error=str(error))
-            continue
-        examples = replace(examples, notes=(*examples.notes, *explain(given, examples)))
-        yield from predict_examples(problem, model, processor, examples)
+        parts = processor.read_parts(given)
+        while True:
+            try:
+                examples = next(parts, None)
+            except (ValueError, OSError) as error:
+                if not isinstance(given, str):
+                    advice = f"for inputs of your own call the model itself: regard.load({str(run.path)!r})"
+                    raise RegardError(f"{error}; {advice}") from error
+                yield Prediction(input=given, error=str(error))
+                break
+            if examples is None:
+                break
+            examples = replace(examples, notes=(*examples.notes, *explain(given, examples)))
+            yield from predict_examples(problem, model, processor, examples)
 
 
 def gather_inputs(processor: Processor[Any, Any], inputs: Iterable[Any]) -> Iterator[Any]:
@@ -78,6 +83,7 @@ def predict_examples(
         yield replace(large, notes=(*large.notes, *examples.notes))
         return
     encode = partial(_try_encode, processor, examples)
+    on_rows: Counter[str] = Counter()  # notes on rows of a table are told once, with how many rows they are on
     with ThreadPoolExecutor(cores()) as pool, prepacked(model):
         # decoding files is work that threads share; numbers of a table are encoded sooner than handed to a thread
         encode_all: Callable[..., Iterable[Encoded | Exception]] = map if processor.stacked is None else pool.map
@@ -94,8 +100,12 @@ def predict_examples(
             for start in range(0, len(order), AT_ONCE):
                 some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
                 found |= _predict_some(problem, model, processor, examples, some)
-            if rows.stop == len(examples) and examples.notes:
-                found[rows[-1]] = replace(found[rows[-1]], notes=(*found[rows[-1]].notes, *examples.notes))
+            if examples.source is not None:
+                on_rows.update(note for one in encoded.values() for note in one.get("notes", ()))
+            if rows.stop == len(examples):
+                counted = [f"{examples.source}: {n:,} of {len(examples):,} {note}" for note, n in on_rows.items()]
+                last = found[rows[-1]]
+                found[rows[-1]] = replace(last, notes=(*last.notes, *examples.notes, *counted))
             yield from (found[row].without_nan() for row in rows)
 
 
@@ -142,9 +152,9 @@ def answer(
     if target is None or target.each is None:
         found = problem.decode(processor, examples.title(row), out, examples.target_of(row))
         evidence = processor.explain(model, encoded)
-        return replace(
-            found, row=examples.row_of(row), source=examples.source, evidence=evidence, notes=encoded.get("notes", ())
-        )
+        notes = encoded.get("notes", ()) if examples.source is None else ()
+        where: dict[str, Any] = {"row": examples.row_of(row), "source": examples.source, "kind": examples.kind}
+        return replace(found, evidence=evidence, notes=notes, **where)
     first = examples.parts(row).start
     kept = encoded.get("kept")
     places = range(len(out)) if kept is None else np.asarray(kept).tolist()
@@ -178,4 +188,4 @@ def _failed(examples: Examples, row: int, error: Exception) -> Prediction:
         cells = dict(examples.row_of(row))
     if examples.source is None and name not in why:
         why = f"{name}: {why}"
-    return Prediction(input=name, row=cells, source=examples.source, error=why)
+    return Prediction(input=name, kind=examples.kind, row=cells, source=examples.source, error=why)

@@ -47,9 +47,10 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     drawn = examples.draw is not None
     examples, target, raw, splits, on_splits = find_splits(problem, reader, examples, settings.train.seed)
     by, unit = reader.batches_of(examples), problem.unit_of(reader, examples)
+    reader = reader.with_target(target)
 
     owners = examples.owners()
-    start = problem.inherit(context.old)
+    start = problem.inherit(context.old, config)
     processor = reader.fit(examples, np.unique(owners[splits == TRAIN]), settings.model, start)
     encodings = Encodings(examples, processor, processor.keep(examples))
     encodings.prepare(context.cache, note)

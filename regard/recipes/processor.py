@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -72,6 +72,10 @@ class Processor(ABC, Generic[C, F]):
     def is_one(self, given: Any) -> bool:
         """Is it one example, a list of which `read` takes? False: a path, a table or several examples."""
         return False
+
+    def read_parts(self, data: Any) -> Iterator[Examples]:
+        """What is read to predict, part by part if it may be larger than the memory."""
+        yield self.read(data, want="use")
 
     def is_readable(self) -> bool:
         """Is there data of the config to show an example of? False: it was in memory."""

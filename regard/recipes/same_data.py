@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,28 +75,28 @@ def _shown(value: Any) -> str:
 # ── what of other data was trained on
 
 
-def find_trained(
-    problem: Supervised, run: Run, processor: Processor[Any, Any], given: Any, examples: Examples
-) -> Array | None:
-    """Which of these examples, or of the parts of the only one, the run was trained on. None: it was not trained on this
-    path, or what is there now cannot be what was there then.   bool n"""
-    own = processor.config.path
+def read_trained(
+    problem: Supervised, run: Run, processor: Processor[Any, Any], given: Any
+) -> Callable[[Examples], Array | None]:
+    """What tells of examples of this path, or of the parts of the only one, which of them the run was trained on; None of
+    all: the run was not trained on this path, or what is there now cannot be what was there then.   n -> bool n"""
+    own, counts = processor.config.path, run.config.counts or {}
     if run.asked or own is None or not isinstance(given, str) or _real(given) != _real(own):
-        return None
+        return lambda examples: None
     reader = problem.processor(processor.config)
     try:
         learned = problem.read(processor.config)
         learned, _, _, splits, _ = find_splits(problem, reader, learned, run.section(TrainConfig, "train").seed)
     except (ValueError, OSError):
-        return None
+        return lambda examples: None
     whole = reader.batches_of(learned) != "examples"
     units = np.flatnonzero(splits == TRAIN) if whole else np.unique(learned.owners()[splits == TRAIN])
-    if len(units) != (run.config.counts or {}).get("train"):
-        return None
+    if len(units) != counts.get("train"):
+        return lambda examples: None
     if whole:
-        return splits == TRAIN if len(splits) == examples.asked else None
+        return lambda examples: splits == TRAIN if len(splits) == examples.asked else None
     names = {_real(learned.names(int(i))) for i in units}
-    return np.array([_real(examples.names(i)) in names for i in range(len(examples))])
+    return lambda examples: np.array([_real(examples.names(i)) in names for i in range(len(examples))])
 
 
 def note_on_trained(trained: Array | None, unit: str) -> tuple[str, ...]:

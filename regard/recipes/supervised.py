@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.prepare import prepare
 from regard.recipes.problem import Problem
 from regard.recipes.processor import Processor
-from regard.recipes.same_data import find_trained, note_on_trained
+from regard.recipes.same_data import note_on_trained, read_trained
 from regard.recipes.settings import Settings
 from regard.recipes.supervised_reader import SupervisedReader
 from regard.recipes.target import Asks, Target
@@ -104,8 +105,9 @@ class Supervised(Problem):
         weights = None if config.class_weights is None else processor.target.weigh(config.class_weights, codes)
         return SupervisedTask(processor, config.smoothing, weights)
 
-    def inherit(self, start: Run | None) -> Processor[Any, Any] | None:
-        """The processor of the run to start from, if that run has one of this kind."""
+    def inherit(self, start: Run | None, config: Any) -> Processor[Any, Any] | None:
+        """The processor of the run to start from, if that run has one of this kind. config: of the data, which may
+        contradict it"""
         if start is None or start.config.processor is None:
             return None
         try:
@@ -144,9 +146,10 @@ class Supervised(Problem):
     def predict(self, run: Run, inputs: Sequence[Any], options: Any = None) -> Iterator[Prediction]:
         """A prediction for each example in the inputs, or the reason why there is none."""
         processor = self.open(run)
+        read = cache(lambda given: read_trained(self, run, processor, given))
 
         def explain(given: Any, examples: Examples) -> tuple[str, ...]:
-            trained = find_trained(self, run, processor, given, examples)
+            trained = read(given)(examples) if isinstance(given, str) else None
             return note_on_trained(trained, self.unit_of(processor, examples))
 
         return predict(self, run, inputs, explain)

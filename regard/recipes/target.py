@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -106,33 +107,39 @@ class Target:
 
     # ── cells as tensors
 
-    def encode(self, cells: Cells, what: str = "the data") -> Array:
+    def encode(self, cells: Cells, what: str = "the data", place: Callable[[int], str] | None = None) -> Array:
         """int64 n, IGNORE where unknown; or of several classes float32 n c, 0 and 1; or standardised numbers, float64
-        n or n k. Unknown is NaN in both."""
+        n or n k. Unknown is NaN in both. place: where a cell is, for an error"""
         if self.numbers:
             return self.standardise(_as_numbers(cells))
-        place = {name: i for i, name in enumerate(self.classes)}
+        numbers = {name: i for i, name in enumerate(self.classes)}
 
-        def find(word: str) -> int:
-            if word not in place:
+        def find(word: str, row: Callable[[], int]) -> int:
+            if word not in numbers:
+                where = what if place is None else place(row())
                 some = ", ".join(self.classes[:NAMED]) + ", ..." * (len(self.classes) > NAMED)
                 raise RegardError(
-                    f"{what} has the class '{word}', but the model knows {some}; remove it, or correct its name"
+                    f"{where} has the class '{word}', but the model knows {some}; remove it, or correct its name"
                 )
-            return place[word]
+            return numbers[word]
 
         if not self.several:
             different, places = _find_different(cells)
-            codes = [IGNORE if is_missing(cell) else find(word_of(cell)) for cell in different]
+
+            def first_row(i: int) -> int:
+                return i if isinstance(places, slice) else int((places == i).argmax())
+
+            pairs = enumerate(different)
+            codes = [IGNORE if is_missing(cell) else find(word_of(cell), partial(first_row, i)) for i, cell in pairs]
             return np.array(codes, dtype=np.int64)[places]
-        out = np.zeros((len(cells), len(place)), dtype=np.float32)
+        out = np.zeros((len(cells), len(numbers)), dtype=np.float32)
         for row, cell in enumerate(plain_cells(cells)):
             if is_missing(cell):
                 out[row] = np.nan
                 continue
             for word in str(cell).split(MARK):
                 if word.strip():
-                    out[row, find(word.strip())] = 1
+                    out[row, find(word.strip(), partial(int, row))] = 1
         return out
 
     def standardise(self, numbers: Array) -> Array:

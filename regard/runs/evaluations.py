@@ -14,14 +14,20 @@ from regard.runs.run import Run
 Evaluation = Mapping[str, Any]  # the measures of an evaluation
 # measures of which more is better; of all others less is
 RISING = frozenset({"accuracy", "exact", "BLEU", "chrF", "R²", "elbo", "return"})
+# of whole answers, such as translations: they say more than the share of right tokens, each after the right ones before
+WHOLE = ("BLEU", "exact")
 # in place of a measure: the last weights are kept, because evaluations of one run cannot be compared
 LAST = "last"
 
 
 def main_measure(measures: Iterable[str], keep: str | None, *, classes: bool) -> str:
     """The measure that says most, which is told first: of classes the share of right answers, of numbers errors in
-    the units of the data, otherwise what chose the weights. keep: the measure that chose them"""
+    the units of the data, of whole answers BLEU or the share that is exact, otherwise what chose the weights. keep: the
+    measure that chose them"""
     there = list(measures)
+    whole = next((name for name in WHOLE if name in there), None)
+    if whole is not None:
+        return whole
     if classes and "accuracy" in there:
         return "accuracy"
     errors = [name for name in there if name.startswith("MAE")]

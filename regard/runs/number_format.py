@@ -76,10 +76,12 @@ def say_measure(measure: str, value: float, ends: tuple[float, float] | None = N
 
 
 def say_measures(measures: Mapping[str, float], loss: str = "loss ") -> str:
-    """loss 0.2371  accuracy 87.6%. loss: what stands before the loss; nothing behind the word for its split"""
-    return "  ".join(
-        f"{loss}{say_loss(value)}" if name == "loss" else say_measure(name, value) for name, value in measures.items()
-    )
+    """loss 0.2371  accuracy 87.6%. loss: what stands before a loss that comes first; nothing behind the word for its
+    split"""
+    said = [say_measure(name, value) for name, value in measures.items()]
+    if next(iter(measures), None) == "loss":
+        said[0] = f"{loss}{say_loss(measures['loss'])}"
+    return "  ".join(said)
 
 
 def say_time(seconds: float) -> str:

@@ -155,7 +155,7 @@ class DistributedStepper(Stepper):
             if self.balance.present:
                 self.load_of_experts = self.balance.take_load(self._sum_numbers)
         if found and self.ranks.leads:
-            found = found | busiest(self.load_of_experts) | self.judge()
+            found = self.judge() | found | busiest(self.load_of_experts)
         return dict(self.ranks.agree(found))
 
     def _own_batches(self, stride: int, check: Callable[[], None]) -> Iterator[tuple[int, Batch]]:

@@ -22,6 +22,7 @@ from regard.errors import RegardError
 from regard.runs.environment import environment
 from regard.runs.evaluations import LAST, advise, find_measure, rank
 from regard.runs.lock import Lock, exclusive_lock
+from regard.runs.number_format import say_measures
 from regard.runs.run import Run
 from regard.training.budget import Plan, Timekeeper, settle_budget, time_evaluation
 from regard.training.checkpoint import Checkpoint, CheckpointWriter, PartWriter, TrainState
@@ -182,6 +183,8 @@ class Training:
 
     def go(self) -> Result:
         self.stepper.model.train()
+        if self.state.step == 0 and self.run.config.origin is not None:
+            self._measure_start()
         while True:
             if self._eval_due():
                 self._evaluate()
@@ -198,6 +201,22 @@ class Training:
                     return self._end("done")
                 return self._end("patience" if tired else "stopped")
             self._timed_step()
+
+    def _measure_start(self) -> None:
+        """Tell how good the weights of the earlier run are, before the first step changes them."""
+        with self.stepper.judging():
+            stride = 1
+            if self.timekeeper is not None and self.ranks.leads:
+                limit = 0.01 * self.timekeeper.budget
+                stride = max(1, math.ceil(time_evaluation(self.stepper, limit)[0] / limit))
+            stride = int(self.ranks.agree(stride))
+            try:
+                measures = keep_finite(self.stepper.evaluate(stride, self._check_stop))
+            except Stopped:
+                return
+        if measures:
+            part = "" if stride == 1 else f" (of one of {stride} batches)"
+            self.tell("noted", f"before the first step: validation {say_measures(measures, loss='')}{part}")
 
     def _timed_step(self) -> None:
         """One step, and a new plan if its time says so."""

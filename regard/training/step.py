@@ -107,14 +107,14 @@ class Stepper:
             self.model.train()
 
     def evaluate(self, stride: int, check: Callable[[], None]) -> dict[str, float]:
-        """All measures on one of `stride` batches of the validation split; none without batches. check: called
-        before each batch, and may raise"""
+        """All measures on one of `stride` batches of the validation split, those of whole answers first; none without
+        batches. check: called before each batch, and may raise"""
         self.balance.take_load()
         found = self.task.measure(self.model, self._validation(stride, check))
         self.load_of_experts = self.balance.take_load()
         if not found:
             return found
-        return found | busiest(self.load_of_experts) | self.judge()
+        return self.judge() | found | busiest(self.load_of_experts)
 
     def _validation(self, stride: int, check: Callable[[], None]) -> Iterator[Batch]:
         for batch in islice(self.source.validation(), 0, None, stride):

@@ -20,7 +20,7 @@ from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords
 from regard.look import report as reports
 from regard.look.plot import curves
-from regard.models.registry_name import registered_name
+from regard.models.registered_model import registered_name
 from regard.nn.moe import say_parameters
 from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
 from regard.recipes.example import Examples

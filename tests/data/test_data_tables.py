@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from regard.data.dialect import TableConfig
-from regard.data.tables import is_table, open_table, read_table, table_of, write_table
+from regard.data.table_formats import is_table
+from regard.data.tables import open_table, read_table, table_of, write_table
 from regard.errors import RegardError
 
 # ── tables at random
@@ -323,6 +324,6 @@ def test_an_error_about_columns_names_constants_too(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("a,b,c,d\n1,7,x,\n2,7,y,5\n3,7,z,5\n")
     with pytest.raises(RegardError) as error:
-        read_table(path).finite_numbers(["a", "b", "c", "d"], "name the columns", "fill them in")
+        read_table(path).numbers(["a", "b", "c", "d"], "name the columns", "fill them in")
     said = str(error.value)
     assert all(words in said for words in ("column 'c' has texts", "column 'd' has a missing cell", "and b with"))

@@ -112,7 +112,7 @@ def test_what_is_not_proved_is_not_shown():
     model, x = set_transformer(), points_of(6)
     given = given_to(model, {"x": x})
     doubted = [replace(entry, reason="planted") for entry in heard(model, {"x": x})]
-    for layer in view_of_points.points(model, doubted, model(x), given)["layers"]:
+    for layer in view_of_points.points(model, doubted, model(x), given).layers:
         assert not layer["proved"] and layer["reason"] == "planted" and layer["weights"] is None
 
 

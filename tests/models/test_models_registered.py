@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import registry
-from regard.models.registry_name import registered_name
+from regard.models.registered_model import registered_name
 from regard.models.vit import ViT, ViTConfig
 from regard.runs.load import load_model
 from regard.runs.run import Run

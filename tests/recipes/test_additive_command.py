@@ -85,7 +85,7 @@ def test_elements_of_a_set_sum_to_a_number(tmp_path):
     assert 50 < found.values["target"] < 300  # in the units of the data
     assert page_view(run, "evidence")["columns"][0]["name"] == "evidence: sums to the number"
     assert page_view(run, "points")["measures"][0]["name"] == "evidence: sums to the number"
-    with pytest.raises(ValueError, match="additive.*label.*--data reviews.csv"):
+    with pytest.raises(ValueError, match="additive.*label.*data.*reviews.csv"):
         regard.train("text", model="additive", out=tmp_path / "t", steps=1, report=False)
-    with pytest.raises(ValueError, match="additive.*clusters.*--model"):
+    with pytest.raises(ValueError, match="additive.*clusters.*model"):
         regard.train("sets", data="clusters", model="additive", out=tmp_path / "c", steps=1, report=False)

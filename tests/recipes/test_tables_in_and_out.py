@@ -157,7 +157,7 @@ def test_odd_tables_of_texts(runs, tmp_path):
         b'1;"a; ""good""\nfilm";good;1;2\r\n\r\n2;;bad;;\r\n3;?;;NA;\r\n4;\xe6\x98\xa0\xe7\x94\xbb;bad;;'
     )
     found = regard.predict(runs.text, odd, out=tmp_path / "a.csv")
-    assert [each.truth for each in found] == ["good", "bad", None, "bad"]
+    assert [each.truth for each in found] == ["good", None, None, "bad"] and found[1].row["label"] == "bad"
     assert found[0].input == 'a; "good"\nfilm' and "line 5" in found[1].error and found[2].labels
     rows = read(tmp_path / "a.csv")
     assert list(rows[0])[:6] == ["answer", "text", "label", "x", "x_2", "answer_2"]

@@ -234,7 +234,7 @@ def test_torn_content():
 def test_only_one_place_writes():
     """Who else opened a file to write, in a run, would not be synced: the package's own writers are few, and known."""
     root = Path(files.__file__).parent
-    known = {"files.py", "data/cache.py", "runs/lock.py", "look/reader.py", "recipes/text/labelled.py"}
+    known = {"files.py", "data/cache.py", "runs/lock.py", "look/reader.py"}
     known |= {"recipes/graphs/neighbours.py", "recipes/text/shards.py"}  # too large for one write: they sync themselves
     found = set()
     for path in root.rglob("*.py"):

@@ -90,7 +90,7 @@ def test_a_classifier_of_texts(tmp_path):
     assert found.count == 4 and found.measures["accuracy"] == share_right("run", truth)
     assert found.labels == ("bad", "good") and found.confusion.sum(1).tolist() == [1, 3]
     (tmp_path / "other.csv").write_text("text,label\nfine,odd\n")
-    with pytest.raises(ValueError, match="2.*other.csv.*label 'odd'.*bad, good"):
+    with pytest.raises(ValueError, match="2.*other.csv.*class 'odd'.*bad, good"):
         regard.evaluate("run", "other.csv")
 
 

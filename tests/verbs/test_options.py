@@ -11,7 +11,8 @@ from regard.config import UNSPLIT, Rare, Size, config, describe_type, hints_of, 
 from regard.generation.sampling import Sampling
 from regard.models.attentions import AttentionConfig
 from regard.recipes.base import get_recipe
-from regard.recipes.text.defaults import DecoderSettings
+from regard.recipes.settings import settings_of_kind
+from regard.recipes.text.config import TextConfig
 from regard.recipes.text.generate import GenerateOptions
 from regard.verbs import options
 from regard.verbs.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
@@ -135,10 +136,11 @@ def test_other_words_were_not(word):
 
 
 def test_every_option_has_a_type_that_can_be_said():
-    hints = [*options.options_of(DecoderSettings).values(), *options.options_of(Sampling).values()]
+    settings = settings_of_kind("decoder", TextConfig)
+    hints = [*options.options_of(settings).values(), *options.options_of(Sampling).values()]
     unsaid = {hint for hint in hints if describe_type(hint) == "text"}
     assert {plain_type(hint) for hint in unsaid} <= {str}
-    assert "--train.seed" in options.options_of(DecoderSettings) and "--top-k" in options.options_of(Sampling)
+    assert "--train.seed" in options.options_of(settings) and "--top-k" in options.options_of(Sampling)
 
 
 def test_words_of_generate():

@@ -15,7 +15,6 @@ from regard import registry
 from regard.config import to_dict
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings, kind_of
-from regard.recipes.text.labelled import LabelledConfig
 from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
@@ -66,6 +65,7 @@ def folder(tmp_path_factory):
             (folder / f"{place}.{language}").write_text("\n".join(f"{language} {i}" for i in range(60)))
     tables = {
         "baskets": ["basket,price,total", *(f"{i // 3},{i % 7},{i // 3 % 5}" for i in range(90))],
+        "reviews": ["text,label,stars", *(f"film {i},{'ab'[i % 2]},{i % 5}" for i in range(40))],
         "photos": ["path,kind", *(f"photos/{('dark', 'light')[i % 2]}/00.png,{'ab'[i % 2]}" for i in range(30))],
         "faces": ["file,age", *(f"photos/dark/00.png,{20 + i}.5" for i in range(30))],
         "sales": ["shop,day,sold", *(f"{i // 40},2024-01-{i % 28 + 1:02},{i % 9}" for i in range(80))],
@@ -160,8 +160,6 @@ def check_resumed(words, how, started, settings, out):
     recipe = get_recipe(words[1])
     before = to_dict(started)["model"]
     sizes = [key for key in recipe.derived_options(started) if is_one(before.get(key.removeprefix("model.")))]
-    if isinstance(started.data, LabelledConfig) and "classes" in before:
-        sizes.append("model.classes")
     started = apply_settings(started, dict.fromkeys(sizes, 7))
     kind, over = kind_of(recipe.models, started), repeat.repeated_over(started)
     problem = recipe.problem_of(started.data, kind)

@@ -24,7 +24,8 @@ from regard.data.batch import Batch
 from regard.data.image_arrays import find_pairs, is_idx_of_images
 from regard.data.point_clouds import READERS
 from regard.data.splits import TEST, TRAIN, VALIDATION
-from regard.data.tables import is_table, names_of, read_table
+from regard.data.table_formats import is_table
+from regard.data.tables import names_of, read_table
 from regard.data.targets import sort_labels
 from regard.errors import RegardError
 from regard.recipes.autoencoder.config import Form, InputsConfig

@@ -99,7 +99,7 @@ class RowInputs(InputsProcessor[RowsFitted]):
         chosen = chosen or tuple(name for name in table.names if name not in (self.config.label, SPLIT))
         if not chosen:
             raise RegardError(f"{table.path} has no columns of numbers, only: {', '.join(table.names)}")
-        numbers = table.finite_numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS)
+        numbers = table.numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS)
         about = {"form": self.form, "columns": chosen, "numbers": numbers}
         found = Examples(
             what=table.path,

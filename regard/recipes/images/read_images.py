@@ -23,7 +23,8 @@ from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_fi
 from regard.data.image_files import RAW, SUFFIXES, pillow
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import Table, is_missing, is_table, read_table, table_of
+from regard.data.table_formats import is_table
+from regard.data.tables import Table, is_missing, read_table, table_of
 from regard.data.targets import check_names, sort_labels
 from regard.errors import RegardError
 from regard.recipes.example import Examples
@@ -290,8 +291,8 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: b
     place = Path(table.path).parent if isinstance(data, str) else Path()
     advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
     cells = table.texts(config.image, advice, (config.label, "split"))
-    held = table.objects.get(config.image, ())
-    if any(map(is_object, held)):
+    held = table.columns[config.image]
+    if isinstance(held, list) and any(map(is_object, held)):
         return _of_held(table, held, config, want)
     paths = [None if cell is None else os.path.normpath(place / cell) for cell in cells]
     errors = {

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
+from regard.look.draw_figure import draw_figure
+from regard.look.figure import FIGURE_FILES, Figure, Groups, Measure
 from regard.look.model_input import ModelInput
-from regard.look.view import View, web_files
+from regard.look.view import View
 from regard.nn.mesh_geometry import HalfEdges, measure_mesh
 from regard.recipes.meshes.model_input import MeshInput
-from regard.recipes.meshes.still import draw_mesh
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
@@ -36,44 +35,46 @@ class MeshView(View):
     """The mesh in space."""
 
     name, order, stands_alone = "mesh", 10, True
-    files = web_files(Path(__file__).parent, "38-mesh.js")
+    files = FIGURE_FILES
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, MeshInput)
 
     def build(self, scene: Scene) -> dict[str, Any]:
         assert isinstance(scene.given, MeshInput)
-        return mesh_data(scene.model, scene.out, scene.given)
+        return {"view": self.name, **show_mesh(scene.model, scene.out, scene.given).to_json()}
 
     def still(self, scene: Scene, title: str) -> Any:
-        return draw_mesh(scene.view(self.name) or {}, title)
+        return draw_figure(scene.view(self.name) or {}, title)
 
 
-def mesh_data(model: nn.Module, out: Any, given: MeshInput) -> dict[str, Any]:
-    """The data of the view."""
+def show_mesh(model: nn.Module, out: Any, given: MeshInput) -> Figure:
+    """The figure of the view."""
     faces = given.triangles
     count = faces.shape[1]
     note = None
     if count > MOST_FACES:
         faces = faces[:, torch.linspace(0, count - 1, MOST_FACES).round().long()]
         note = f"{MOST_FACES:,} of {count:,} triangles are drawn, evenly chosen, so the surface has gaps."
-    groups = _predicted_classes(out, given)
-    return {
-        "view": "mesh",
-        "count": len(given.places),
-        "triangles": count,
-        "places": encode_arrays.pack_array(given.places.float().numpy(force=True)),
-        "faces": encode_arrays.pack_array(faces.T.contiguous().int().numpy(force=True)),
-        "measures": [
-            {**each, "values": encode_arrays.pack_array(each["values"].float().numpy(force=True))}
-            for each in _measures(model, out, given)
-        ],
-        "groups": groups,
-        "note": note,
-    }
+    return Figure(
+        tab="Mesh",
+        title="The mesh",
+        kind="mesh",
+        thing="vertex",
+        facts=f"{len(given.places):,} vertices, {count:,} triangles",
+        count=len(given.places),
+        axes="xyz",
+        places=given.places,
+        columns="xyz",
+        wide=3,
+        measures=_measures(model, out, given),
+        groups=_predicted_classes(out, given),
+        faces=faces.T,
+        note=note,
+    )
 
 
-def _measures(model: nn.Module, out: Any, given: MeshInput) -> list[dict[str, Any]]:
+def _measures(model: nn.Module, out: Any, given: MeshInput) -> list[Measure]:
     """Numbers of each vertex: what it says for the prediction, and both curvatures."""
     found = [*_evidence(model, out, given)]
     points = given.places
@@ -83,14 +84,11 @@ def _measures(model: nn.Module, out: Any, given: MeshInput) -> list[dict[str, An
         return found
     of = torch.zeros(len(points), dtype=torch.long, device=points.device)
     geometry = measure_mesh(points, mesh, None, of, 1)
-    curvatures = (
-        ("mean curvature", MEAN, geometry.mean_curvature),
-        ("Gauss curvature", GAUSS, geometry.gauss_curvature),
-    )
-    return [*found, *({"name": n, "sentence": s, "signed": True, "values": v} for n, s, v in curvatures)]
+    mean = Measure("mean curvature", MEAN, geometry.mean_curvature)
+    return [*found, mean, Measure("Gauss curvature", GAUSS, geometry.gauss_curvature)]
 
 
-def _evidence(model: nn.Module, out: Any, given: MeshInput) -> list[dict[str, Any]]:
+def _evidence(model: nn.Module, out: Any, given: MeshInput) -> list[Measure]:
     """What each vertex says for the prediction, by area, where the model can tell exactly."""
     contributions = getattr(model, "contributions", None)
     output = tensor_of(out)
@@ -107,19 +105,19 @@ def _evidence(model: nn.Module, out: Any, given: MeshInput) -> list[dict[str, An
         best = int(output[0].argmax())
         label = given.called(best)
         values = each[:, best] - each.mean(1)
-        return [{"name": f"for {label}", "sentence": FOR_CLASS.format(label), "signed": True, "values": values}]
+        return [Measure(f"for {label}", FOR_CLASS.format(label), values)]
     if given.number is None:
         return []
     values = each[:, 0] * given.number.scale
     name = given.number.name
-    return [{"name": f"adds to {name}", "sentence": FOR_NUMBER.format(name), "signed": True, "values": values}]
+    return [Measure(f"adds to {name}", FOR_NUMBER.format(name), values)]
 
 
-def _predicted_classes(out: Any, given: MeshInput) -> dict[str, Any] | None:
+def _predicted_classes(out: Any, given: MeshInput) -> Groups | None:
     """The class of each vertex, where each has a prediction."""
     output = tensor_of(out)
     if given.called is None or output.dim() != 2 or len(output) != len(given.places):
         return None
     best = output.argmax(-1)
     names = [given.called(k) for k in range(output.shape[1])]
-    return {"names": names, "of": encode_arrays.pack_array(best.int().numpy(force=True))}
+    return Groups("predicted class", names, best)

@@ -86,7 +86,7 @@ def read_moments(table: Table, column: str) -> tuple[Array, bool, bool]:
     """The times of a column as numbers, or dates as seconds since 1970; whether they are dates, and whether they had an
     offset from UTC. Raises for the first cell that is neither."""
     kind = table.kinds[column]
-    if kind.pattern or kind.word == "date":
+    if kind.dates or kind.word == "date":
         moments, zone = table.times(column)
         return moments.cast("int64").to_numpy() / 1e6, True, zone
     if kind.word in ("number", "id"):

@@ -16,8 +16,9 @@ import numpy as np
 
 from regard.data.array import Array
 from regard.data.dialect import DEFAULTS, TableConfig
-from regard.data.tables import SUFFIXES as TABLES
-from regard.data.tables import Table, is_table, names_of, read_table
+from regard.data.table_formats import SUFFIXES as TABLES
+from regard.data.table_formats import is_table
+from regard.data.tables import Table, names_of, read_table
 from regard.errors import RegardError
 from regard.files import read_array, read_arrays
 from regard.recipes.series.clock import HOUR, Clock, are_moments, make_clock, read_moments

@@ -18,7 +18,7 @@ from regard.data.batch import Batch, generator
 from regard.data.point_clouds import find_clouds
 from regard.data.splits import TEST
 from regard.data.surface import random_turns
-from regard.data.tables import is_table
+from regard.data.table_formats import is_table
 from regard.data.targets import find_scale
 from regard.errors import RegardError, nearest
 from regard.look.model_input import ModelInput, Tokens

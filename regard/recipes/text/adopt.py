@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.pretrained.weights import Pretrained
-from regard.recipes.text.dataset import TextConfig
-from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
+from regard.recipes.target import Target
+from regard.recipes.text.config import LabelledTextConfig, TextConfig
+from regard.recipes.text.processor import TextsFitted, TextsProcessor
 from regard.training.config import TrainConfig
 
 LONGEST = 1024  # tokens per window, unless more is asked for: memory grows with it
@@ -19,19 +20,10 @@ def adopt(found: Pretrained) -> Mapping[str, Any] | None:
     if found.kind not in ("decoder", "encoder"):
         return None
     context = min(found.config.context, LONGEST)
-    sections: dict[str, Any] = {"train": TrainConfig(batch=BATCH), "data": TextConfig(context=context)}
-    if found.predicts == "classes":
-        sections["data"] = LabelledConfig(path="", context=context)
-        sections["corpus"] = LabelledInfo(
-            path="",
-            rows=0,
-            train=0,
-            validation=0,
-            labels=found.labels,
-            counts=(0,) * len(found.labels),
-            tokens=0,
-            longest=0,
-            kind="subwords",
-            vocabulary=found.config.vocab,
-        )
-    return sections
+    train = TrainConfig(batch=BATCH)
+    if found.predicts != "classes":
+        return {"train": train, "data": TextConfig(context=context)}
+    data = LabelledTextConfig(context=context)
+    fitted = TextsFitted(kind="subwords", vocabulary=found.config.vocab)
+    processor = TextsProcessor(data, fitted, Target(classes=found.labels))
+    return {"problem": "supervised", "train": train, "data": data, "processor": processor.store()}

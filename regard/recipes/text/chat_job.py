@@ -16,8 +16,9 @@ from regard.models.attentions import note_attention
 from regard.models.decoder import check_documents
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
-from regard.recipes.text.chats import ChatConfig, ChatCorpus, ChatSource, prepare_chats
-from regard.recipes.text.job import fit_sizes, keep_tokenizer, tokenizer_of
+from regard.recipes.text.chats import ChatCorpus, ChatSource, prepare_chats
+from regard.recipes.text.config import ChatConfig
+from regard.recipes.text.tokenizer import fit_sizes, inherit_tokenizer, keep_tokenizer
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import NextToken, Task
@@ -32,7 +33,7 @@ def prepare_chat_job(settings: Settings, context: DataContext) -> Job:
     check_documents(settings.model)
     template = choose_template(data, context.old)
     corpus = prepare_chats(
-        data, template, seed=data.seed_of(train.seed), note=context.note, tokenizer=tokenizer_of(context.old, data)
+        data, template, seed=data.seed_of(train.seed), note=context.note, tokenizer=inherit_tokenizer(context.old, data)
     )
     source = ChatSource(corpus, train.batch, train.seed)
     test = None
@@ -105,7 +106,7 @@ def load_template(run: Run) -> ChatTemplate:
 
 def _keep_all(corpus: ChatCorpus, template: ChatTemplate) -> Callable[[Run], None]:
     def keep(run: Run) -> None:
-        keep_tokenizer(corpus.tokenizer)(run)
+        keep_tokenizer(run, corpus.tokenizer)
         if not (run.path / FILE).exists():
             run.write(FILE, template.to_json())
 

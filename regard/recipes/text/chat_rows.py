@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from regard.data.chat_template import check_messages
-from regard.data.tables import JSON_LINES, names_of, open_table
+from regard.data.table_formats import JSON_LINES
+from regard.data.tables import names_of, open_table
 from regard.data.text_files import find
 from regard.data.tokenizer import half_a_character
 from regard.errors import RegardError

@@ -6,47 +6,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from regard.config import Amount, Length, Natural, Rare, Vocab, config
+from regard.config import Natural, Vocab, config
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator, pack_rows, pad_rows
 from regard.data.chat_template import ChatTemplate, without_prefix
 from regard.data.learn_tokenizer import learn
 from regard.data.progress import Note
-from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
+from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.recipes.text.chat_rows import Chat, read_chats
-from regard.recipes.text.dataset import CHARACTERS_UP_TO, TokenChoice, check_tokens
-from regard.recipes.text.given_tokenizer import load_given_tokenizer
-from regard.recipes.text.labelled import learn_subwords
+from regard.recipes.text.config import ChatConfig
+from regard.recipes.text.dataset import CHARACTERS_UP_TO
+from regard.recipes.text.tokenizer import learn_subwords, load_given_tokenizer
 
 OF_PACKING = 21  # the random numbers by which rows are packed
-
-
-@config
-class ChatConfig(SplitConfig):
-    """Which conversations to read, and how they become tokens."""
-
-    paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer", "template")
-
-    path: str  # a JSONL file: rows with `messages`, or with `prompt` and `answer`
-    # how messages become a text: a chat_template.jinja, a tokenizer_config.json, or their folder; None: the template
-    # of the run that it starts from, or a plain one
-    template: str | None = None
-    tokens: TokenChoice = "auto"  # auto: bytes for small files, bpe for large ones; both know every letter
-    tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: Vocab = 8192  # largest vocabulary of words and bpe
-    context: Length = 512  # tokens per row; longer conversations are cut off
-    sample: Rare[Amount] = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
-
-    def __post_init__(self) -> None:
-        check_tokens(self)
-        check_splits(self, "conversations")
 
 
 @config
@@ -300,5 +279,6 @@ def _make_tokenizer(config: ChatConfig, parts: list[list[Part]], splits: Array, 
         tokens = "bytes" if sum(map(len, texts)) <= CHARACTERS_UP_TO else "bpe"
     taught = [text for text, split in zip(texts, splits, strict=True) if split == TRAIN]
     if tokens == "bpe":
-        return learn_subwords(taught, config.vocabulary, config.sample, seed, note)
+        note("learning bpe", None)
+        return learn_subwords(taught, config.vocabulary, config.sample, seed)
     return learn(tokens, texts if tokens == "characters" else taught, config.vocabulary)

@@ -7,78 +7,32 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import torch
 
-from regard.config import Amount, Length, Natural, Rare, Share, Vocab, config
+from regard.config import Natural, Vocab, config
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Source, generator
 from regard.data.learn_tokenizer import encode, learn_from_pieces
 from regard.data.progress import Note
 from regard.data.slices import Slice, take_slice
-from regard.data.splits import Folds, SplitConfig, check_splits
 from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, read, sample_pieces
 from regard.data.tokenizer import Tokenizer, from_json
 from regard.errors import RegardError
 from regard.machine import cores
-from regard.recipes.text.given_tokenizer import load_given_tokenizer
+from regard.recipes.text.config import TextConfig, TokenChoice
 from regard.recipes.text.shards import ShardedIds, ShardOptions, is_shards, open_shards, write_shards
-
-TokenChoice = Literal["auto", "characters", "bytes", "words", "bpe"]
+from regard.recipes.text.tokenizer import load_given_tokenizer
 
 # Up to this size, "auto" means characters: each of 8,192 subwords of about four bytes would occur fewer than
 # 500 times on average, too rarely to learn a vector for it; and a small model learns to spell within minutes.
 CHARACTERS_UP_TO = 16_000_000  # bytes
 PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each thread
 LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the text make 100 MB
-ENOUGH = 1_000_000  # bytes from which a test split is cut unless somebody says otherwise
-TESTED, LARGEST_TEST = 60_000, 0.05  # bytes that are enough to test a small model, and their largest share
 FORMAT = 2  # to be raised when the same text would give another tokenizer.json or other ids
-
-
-@config
-class TextConfig(SplitConfig):
-    """Which text to read, and how to split it into tokens and windows."""
-
-    paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
-
-    path: str | None = None  # a file, a folder or a glob; None: the source of Python's standard library
-    tokens: TokenChoice = "auto"  # auto: characters for small texts, bpe for large ones
-    tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: Vocab = 8192  # largest vocabulary of words and bpe
-    context: Length = 256  # tokens per window
-    validation: Share = 0.1  # share of the text, before the test split at its end, in the validation split
-    # share of the text, at its end, in the test split, evaluated once, after training; None: a twentieth, but at
-    # most about 60,000 bytes, if there is a megabyte or more
-    test: Share | None = None
-    folds: Rare[Folds | None] = None  # a language model has no folds: its text is one row
-    sample: Rare[Amount] = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
-
-    def __post_init__(self) -> None:
-        check_tokens(self)
-        check_splits(self, "text")
-        if self.folds is not None:
-            raise RegardError(
-                "a language model learns from one row of text in its order, which cannot be cut into "
-                f"{self.folds} folds; use --train.seeds {self.folds} instead, which trains it {self.folds} times"
-            )
-
-    def share_of_test(self, size: int) -> float:
-        """The share of the test split in a text of so many bytes."""
-        if self.test is not None:
-            return self.test
-        if size < ENOUGH:
-            return 0.0
-        return min(LARGEST_TEST, round(TESTED / size, 4))
-
-
-def check_tokens(config: Any) -> None:
-    """For `__post_init__`: raise if `tokens` contradicts `tokenizer`."""
-    if config.tokenizer is not None and config.tokens != "auto":
-        raise RegardError(f"tokens='{config.tokens}' and a tokenizer are both given; leave one of them out")
 
 
 def prepare(

@@ -14,7 +14,8 @@ from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.batch import pad_rows
 from regard.data.dialect import TableConfig
-from regard.data.tables import is_table, open_table
+from regard.data.table_formats import is_table
+from regard.data.tables import open_table
 from regard.errors import RegardError
 from regard.nn.pool import MeanPool
 from regard.recipes.text.given_text import is_given_file, read_given_text

@@ -6,22 +6,18 @@ from regard.data import tokenizer as tokenizers
 from regard.errors import RegardError
 from regard.pretrained.export_tokenizer import export_tokenizer
 from regard.recipes.base import ExportFiles
-from regard.recipes.text.defaults import is_classifier
-from regard.recipes.text.labelled import LabelledInfo
 from regard.runs.run import Run
 
 
 def export_files(run: Run) -> ExportFiles:
     """tokenizer.json and its settings; labels of a classifier."""
-    labels: tuple[str, ...] = ()
-    if is_classifier(run.config):
-        info = run.section(LabelledInfo, "corpus")
-        if info.numbers is not None:
-            raise RegardError(
-                f"{run.path} predicts a number in its own units, which Hugging Face's classifiers do not know; "
-                f"only classes are exported"
-            )
-        labels = info.labels
+    target = (run.config.processor or {}).get("target")
+    labels = run.config.labels
+    if target is not None and (not labels or target.get("several")):
+        raise RegardError(
+            f"{run.path} predicts no single class, and Hugging Face's classifiers know nothing else; only one class of "
+            "each text is exported"
+        )
     if not run.tokenizer_file.exists():
         return ExportFiles(labels, notes=("there is no tokenizer, so none is written",))
     tokenizer = tokenizers.load(run.verify("tokenizer.json"))

@@ -26,10 +26,15 @@ class TextReader(Reader):
     controls: tuple[Control, ...] = (TEXT, ORDER)
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
-        assert isinstance(given, TextInput)
-        if "order" not in values:
-            return given
-        return given.move(values["order"])
+        return move_tokens(given, values)
+
+
+def move_tokens(given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
+    """The text with its tokens in the order that the controls say."""
+    assert isinstance(given, TextInput)
+    if "order" not in values:
+        return given
+    return given.move(values["order"])
 
 
 def as_text(given: str | bytes) -> str:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
 from regard.data.cache import cache_folder
 from regard.data.chat_template import FILE as CHAT_TEMPLATE
@@ -25,23 +24,28 @@ from regard.pretrained.weights import Pretrained
 from regard.recipes.base import ExportFiles, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.evaluation import Evaluation
+from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
+from regard.recipes.problem import Problem
 from regard.recipes.processors import ForeignModel
-from regard.recipes.settings import Settings, path_of, read_settings
+from regard.recipes.settings import Settings, read_settings
 from regard.recipes.text.adopt import adopt
 from regard.recipes.text.chat_job import load_template, other_chats, prepare_chat_job
 from regard.recipes.text.chat_rows import looks_like_chats
-from regard.recipes.text.chats import ChatConfig, ChatInfo
+from regard.recipes.text.config import ChatConfig, LabelledTextConfig
 from regard.recipes.text.dataset import TextInfo, make_shards
 from regard.recipes.text.defaults import (
     MODELS,
     TASKS,
-    defaults,
+    chat_defaults,
+    data_section,
     is_chat,
-    is_classifier,
+    is_labelled,
     is_language_model,
     is_permutation,
+    labelled_defaults,
+    plain_defaults,
     settings_class_of,
 )
 from regard.recipes.text.embed import embed
@@ -51,11 +55,13 @@ from regard.recipes.text.fast_weights import load_to_write
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job, refuse_compiled_memory
-from regard.recipes.text.labelled import looks_labelled
+from regard.recipes.text.labelled_text import LabelledText
 from regard.recipes.text.many_texts import write_many
-from regard.recipes.text.predict import predict
+from regard.recipes.text.processor import TextsProcessor
+from regard.recipes.text.reader import TextReader
 from regard.recipes.text.run_reader import RunTextReader
 from regard.recipes.text.shards import ShardOptions
+from regard.recipes.text.tokenizer import attach_tokenizer
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
@@ -113,31 +119,47 @@ class TextRecipe(Recipe):
     predict_options = TextEvaluateOptions
     reading_options = ("text", "label", "missing")
 
+    labelled = LabelledText(
+        processor=TextsProcessor, config=LabelledTextConfig, unit="rows", speed="tokens", controls=TextReader.controls
+    )
+    problems: ClassVar[Mapping[str, Problem]] = {labelled.name: labelled}
+
     def __init__(self, options: TextEvaluateOptions | None = None) -> None:
         self.options = TextEvaluateOptions() if options is None else options
 
     def with_options(self, options: Any) -> TextRecipe:
         return TextRecipe(options)
 
-    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
-        return defaults(data, model, columns=bool(early))
+    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Any:
+        return data_section(data, kind, columns=bool(early))
+
+    def problem_of(self, data: Any, kind: str | None) -> Problem | None:
+        return self.labelled if isinstance(data, LabelledTextConfig) else None
+
+    def choose_defaults(self, data: Any, examples: Examples | None, kind: str | None) -> Settings:
+        if isinstance(data, LabelledTextConfig):
+            return labelled_defaults(data, examples, kind)
+        if isinstance(data, ChatConfig):
+            return chat_defaults(data, examples, kind)
+        return plain_defaults(data, examples, kind)
 
     def choose_kind(self, kind: str | None, task: str | None, data: Any = None) -> str | None:
-        path = path_of(data, "text")
-        if task is not None and looks_like_chats(path):
+        if task is not None and isinstance(data, str) and looks_like_chats(data):
             if task != "next":
                 raise RegardError(
-                    f"--task {task} is for plain text, and {path} holds conversations, whose answers are predicted; "
+                    f"--task {task} is for plain text, and {data} holds conversations, whose answers are predicted; "
                     "leave it out"
                 )
-            return super().choose_kind(kind, task)
-        if task is not None and path is not None and looks_labelled(path):
+        elif task is not None and is_labelled(data):
+            what = data if isinstance(data, str) else "the data"
             raise RegardError(
-                f"--task {task} is for plain text, and {path} has labels, which are predicted; leave it out"
+                f"--task {task} is for plain text, and {what} has labels, which are predicted; leave it out"
             )
         return super().choose_kind(kind, task)
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
+        if config.problem is not None:
+            return super().settings_class(config)
         return settings_class_of(config)
 
     shard_options = ShardOptions
@@ -149,45 +171,36 @@ class TextRecipe(Recipe):
         return f"{options.out}: {about['tokens']:,} tokens in {count}, {each}"
 
     def prepare(self, settings: Settings, context: DataContext) -> Job:
+        if isinstance(settings.data, LabelledTextConfig):
+            return super().prepare(settings, context)
         refuse_compiled_memory(settings)
         if isinstance(settings.data, ChatConfig):
             return prepare_chat_job(self.options.apply(settings), context)
         return prepare_job(self.options.apply(settings), context)
 
     def describe(self, job: Job) -> str:
+        if job.problem is not None:
+            return super().describe(job)
         info = job.info
         if isinstance(info, TextInfo):
             figures = [format_count(info.files, "files"), format_count(info.characters, "characters")]
-        elif isinstance(info, ChatInfo):
-            figures = [format_count(info.rows, "conversations"), f"{format_count(info.answers, 'tokens')} of answers"]
         else:
-            figures = [format_count(info.rows, "rows")]
+            figures = [format_count(info.rows, "conversations"), f"{format_count(info.answers, 'tokens')} of answers"]
         splits = format_splits(info.train, info.validation, info.test)
-        numbers = getattr(info, "numbers", None)
-        labels = None
-        if job.labels is not None:
-            labels = format_count(len(job.labels), "classes")
-        elif numbers is not None:
-            labels = f"to predict: {numbers.name}"
-        return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
+        return describe_data(info.path, *figures, splits, f"tokens: {info.vocabulary:,} {info.kind}")
 
     def next_command(self, run: Run) -> str:
+        if run.config.problem is not None:
+            return super().next_command(run)
         if is_chat(run.config):
             return f'regard generate {run.quoted} --chat "..."'
         if is_language_model(run.config) or is_permutation(run.config):
             return f'regard generate {run.quoted} --prompt "..."'
-        if is_classifier(run.config):
-            return f'regard predict {run.quoted} "..."'
         return f"regard train text --data labelled.csv --from {run.quoted}"
 
     def load(self, run: Run) -> nn.Module:
         """The model, with its tokenizer as `model.tokenizer`."""
-        return self._with_tokenizer(run, load_model(run))
-
-    def _with_tokenizer(self, run: Run, model: Any) -> Any:
-        # weights of others may come without one
-        if run.config.imported is None or run.tokenizer_file.exists():
-            model.tokenizer = tokenizers.load(run.verify("tokenizer.json"))
+        model: nn.Module = attach_tokenizer(run, load_model(run))
         return model
 
     def adopt(self, found: Pretrained) -> Mapping[str, Any] | None:
@@ -216,25 +229,35 @@ class TextRecipe(Recipe):
     ) -> tuple[list[str], Array]:
         return embed(run, inputs, column, tables, note)
 
-    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+    def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
         if self.options.memory is not None:
             raise RegardError("--memory is for regard evaluate of a causal LM; leave it out")
-        return predict(run, inputs)
+        if run.config.problem is not None:
+            return super().predict(run, inputs)
+        instead = f", with --from {run.quoted} to start from this encoder"
+        if is_language_model(run.config):
+            instead = ", or use regard generate"
+        raise RegardError(
+            f"{run.path} is not a classifier; train a classifier on labelled text (.csv or .jsonl){instead}"
+        )
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         """Measures; for a causal LM also the perplexity, e^loss, for a permutation LM that from left to right."""
-        if (run.config.model or {}).get("head") == "none" and not is_classifier(run.config):
+        if run.config.problem is not None:
+            self.options.apply(read_settings(self.settings_class(run.config), run))
+            return super().evaluate(run, data, context)
+        if (run.config.model or {}).get("head") == "none":
             raise RegardError(f"{run.path} has no head: it predicts nothing that could be measured")
         found = super().evaluate(run, data, context)
         if is_permutation(run.config):
             return _with_perplexity(replace(found, unit="tokens, some of them predicted"), "loss in order")
         if not is_language_model(run.config):
-            if is_classifier(run.config):
-                return found
             return replace(found, unit="tokens, some of them masked")
         return _with_perplexity(found, "loss")
 
     def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+        if run.config.problem is not None:
+            return super().other_split(run, data, context)
         settings = self.options.apply(read_settings(self.settings_class(run.config), run))
         if is_chat(run.config):
             check_documents(settings.model)
@@ -250,7 +273,7 @@ class TextRecipe(Recipe):
 
     def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
         model = load_to_write(run, weights, note, lambda: load_model(run))  # type: ignore[arg-type]
-        return self._with_tokenizer(run, model)
+        return attach_tokenizer(run, model)
 
     def open_writer(self, run: Run, weights: str, note: Callable[[str], None]) -> Writer:
         _check_tokenizer(run)
@@ -260,6 +283,8 @@ class TextRecipe(Recipe):
         return Writer(model, model.tokenizer, template)
 
     def reader(self, run: Run, model: nn.Module) -> Reader:
+        if run.config.problem is not None:
+            return super().reader(run, model)
         return RunTextReader(run, model)
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -11,23 +10,15 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.look.model_input import Tokens
-from regard.nn.ngram_logistic import Gate
-from regard.recipes.text.defaults import has_bag, is_classifier, is_permutation
+from regard.recipes.text.defaults import is_permutation
 from regard.recipes.text.embed import lines_of
 from regard.recipes.text.given_text import is_given_file
-from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
-from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.nearest_view import NearestView
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
-from regard.recipes.text.spelling import spell_text
 from regard.recipes.text.text_vectors import TextVectors
-from regard.runs.number_format import say_number
-from regard.runs.report_examples import first_example
 from regard.runs.run import Run
 
-HELD_OUT = "This text is from the data and was held out from training; --input shows one of yours."
-OF_THE_DATA = "This text is from the data, and the model may have learned from it; --input shows one of yours."
 SEARCHED = 1000  # texts of a file that are searched: a page carries the vectors of all
 FIRST_OF = "The file has {} texts, one in each line; tabs that show one text show the first."
 MORE_TEXTS = "The file has {} texts; the first {} are searched."
@@ -37,7 +28,7 @@ MASK = "[mask]"  # how to write a masked token
 class RunTextReader(TextReader):
     """The text reader of a run.
 
-    Each line of a file that an encoder without labels is given is a text that can be searched.
+    Each line of a file that an encoder is given is a text that can be searched.
     """
 
     views = (*TextReader.views, NearestView())
@@ -46,39 +37,26 @@ class RunTextReader(TextReader):
         self.run, self.tokenizer = run, tokenizers.load(run.verify("tokenizer.json"))
         config: Any = model.config
         self.longest = getattr(model, "limit", config.context)
-        self.labelled: LabelledInfo | None = None
-        if is_classifier(run.config):
-            self.labelled = run.section(LabelledInfo, "corpus")
         self.queries = is_permutation(run.config)
-        self.masked = config.vocab > self.tokenizer.size and self.labelled is None and not self.queries
+        self.masked = config.vocab > self.tokenizer.size and not self.queries
         self.causal = bool(config.causal) or self.queries
-        gate = getattr(model, "gate", None)
-        self.gate = gate if isinstance(gate, Gate) else None
-        # without one the model returns vectors of tokens; a classifier always has one
-        self.has_head = self.labelled is not None or getattr(config, "head", None) != "none"
-        self.embeds = self.labelled is None and not self.causal and hasattr(model, "stack")
+        # without one the model returns vectors of tokens
+        self.has_head = getattr(config, "head", None) != "none"
+        self.embeds = not self.causal and hasattr(model, "stack")
         self.among: TextVectors | None = None
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
         known: dict[str, Any] = {}
-        if given is None:
-            text, known = self.example()
-        else:
-            text = as_text(given)
+        text = self.beginning(self.run.samples()) if given is None else as_text(given)
         if self.embeds and isinstance(given, str) and is_given_file(given):
             text, notes = self.search_lines(text)
             known["notes"] = notes
         ids = self.encode(text)
         self.check_length(len(ids), "the text")
-        known |= self.answers()
-        inputs = {"tokens": torch.tensor([ids])}
-        if has_bag(self.run.config) and self.labelled is not None:
-            inputs["spelling"] = spell_text(self.tokenizer, text)[None]
-            known["spelling"] = "spelling"
-        if self.gate is not None:
-            known["notes"] = (*known.get("notes", ()), self.say_gate(self.gate))
+        if self.has_head:
+            known |= {"answers": "next" if self.causal else "filled", "called": self.called}
         return TextInput(
-            inputs=inputs,
+            inputs={"tokens": torch.tensor([ids])},
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),
             ids="tokens",
             text=text,
@@ -86,16 +64,6 @@ class RunTextReader(TextReader):
             among=self.among,
             **known,
         )
-
-    def answers(self) -> dict[str, Any]:
-        """What the output is, and how it is read."""
-        if not self.has_head:
-            return {}
-        if self.labelled is None:
-            return {"answers": "next" if self.causal else "filled", "called": self.called}
-        if self.labelled.numbers is not None:
-            return {"answers": "numbers", "number": self.labelled.numbers}
-        return {"answers": "classes", "called": self.labelled.labels.__getitem__}
 
     def search_lines(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Keep the lines of a file as texts to search. Returns the text that is shown, and what to say of it: the
@@ -114,15 +82,6 @@ class RunTextReader(TextReader):
             return text, notes
         return self.cut(lines[0]), (FIRST_OF.format(f"{len(lines):,}"), *notes)
 
-    def say_gate(self, gate: Gate) -> str:
-        """How much of the prediction attention can tell."""
-        opened, surer = gate.weights
-        return (
-            "The logits are those of a bag of words and character n-grams plus "
-            f"{say_number((opened / surer).item(), 2)} times those of the blocks. Attention and gradient × input show "
-            "the blocks alone; leave one out shows both."
-        )
-
     def called(self, id: int) -> str:
         """The text of a token."""
         if id < self.tokenizer.size:
@@ -139,26 +98,6 @@ class RunTextReader(TextReader):
         if self.causal:
             return [*self.tokenizer.prefix, *ids]
         return [*self.tokenizer.prefix, *ids, *self.tokenizer.suffix]
-
-    def example(self) -> tuple[str, dict[str, Any]]:
-        """A text to look at, and what is known of it: of a classifier one of its own data; otherwise the
-        beginning of the last sample of the run, or a sentence without unknown characters."""
-        kept = first_example(self.run, "text")
-        if kept is not None:
-            return self.cut(str(kept["text"])), {"truth": str(kept["truth"]), "notes": (HELD_OUT,)}
-        of_data = self.row_of_data()
-        if of_data is not None:
-            return of_data, {"notes": (OF_THE_DATA,)}
-        return self.beginning(self.run.samples()), {}
-
-    def row_of_data(self) -> str | None:
-        """The first text of a classifier's table, as much as the model reads; None: it is gone, or the run
-        was asked to keep no examples."""
-        if self.labelled is None or not (self.run.config.train or {}).get("examples", True):
-            return None
-        with suppress(ValueError, OSError):
-            return self.cut(LabelledTexts(self.run.section(LabelledConfig, "data")).rows[0].text)
-        return None
 
     def cut(self, text: str) -> str:
         """As much of a text as the model reads."""

@@ -1,4 +1,5 @@
-"""Evaluation of translations: measures of a whole split, and what single ones look like."""
+"""How good translations are: BLEU, chrF and TER, all by sacrebleu, which says how in a signature; the share that is
+exactly right; and what single ones look like."""
 
 from __future__ import annotations
 
@@ -7,21 +8,101 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import nn
 
 from regard.data.array import Array
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.describe import format_count
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Split
-from regard.recipes.translation.dataset import Corpus
-from regard.recipes.translation.measures import MISSING, Score, has_sacrebleu, score_each, score_translations
+from regard.recipes.translation.pairs import pair_of
 from regard.recipes.translation.search import SearchOptions, translate
-from regard.runs.number_format import say_number, say_percent
+from regard.recipes.translation.source import PairSource, take_evenly
+from regard.runs.number_format import say_measure
 from regard.training.tasks import Task
 
 SHOWN = 5  # translations of a kind that are printed
 EXACT = "exact"  # share of translations that are their references, letter by letter
+BLEU = "BLEU"
+NGRAM = 4  # words in a row that BLEU counts at most
+PERFECT = 99.9
+MISSING = (
+    "BLEU, chrF and TER are computed by the package sacrebleu, which is not installed; use "
+    "pip install 'regard[translate]'"
+)
+
+
+# ── measures
+
+
+def import_sacrebleu() -> Any:
+    """Its metrics, or one line that says how to install it."""
+    try:
+        from sacrebleu import metrics  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+    return metrics
+
+
+def has_sacrebleu() -> bool:
+    try:
+        import_sacrebleu()
+    except ImportError:
+        return False
+    return True
+
+
+class Score(NamedTuple):
+    """A measure and how it was computed, as sacrebleu says it; it says nothing of exact ones."""
+
+    value: float
+    signature: str | None = None
+
+
+def score_translations(
+    translations: Sequence[str], references: Sequence[str], *, all: bool = False
+) -> dict[str, Score]:
+    """The measures of whole translations, the first the one to tell first: BLEU, the share that is exact, chrF; with `all`
+    also in lower case, and TER. There is no BLEU where no reference has four words: it would be 0 for perfect
+    translations, too. Without sacrebleu only the share that is exact."""
+    right = [text == reference for text, reference in zip(translations, references, strict=True)]
+    exact = {EXACT: Score(float(np.mean(right)))}
+    if not has_sacrebleu():
+        return exact
+    metrics = import_sacrebleu()
+    wanted: dict[str, Any] = {BLEU: metrics.BLEU(), "chrF": metrics.CHRF()}
+    if all:
+        wanted |= {
+            "TER": metrics.TER(case_sensitive=True),
+            "BLEU lower-cased": metrics.BLEU(lowercase=True),
+            "chrF lower-cased": metrics.CHRF(lowercase=True),
+            "TER lower-cased": metrics.TER(),
+        }
+    if not has_bleu(references):
+        wanted = {name: metric for name, metric in wanted.items() if not name.startswith(BLEU)}
+    found: dict[str, Score] = {}
+    for name, metric in wanted.items():
+        value = metric.corpus_score(list(translations), [list(references)]).score
+        found[name] = Score(float(value), str(metric.get_signature()))
+    first = {BLEU: found.pop(BLEU)} if BLEU in found else {}
+    return first | exact | found
+
+
+def has_bleu(references: Sequence[str]) -> bool:
+    """Would references get a BLEU of 100 against themselves?"""
+    metrics = import_sacrebleu()
+    if any(len(reference.split()) >= NGRAM for reference in references):
+        return True
+    return float(metrics.BLEU().corpus_score(list(references), [list(references)]).score) > PERFECT
+
+
+def score_each(translations: Sequence[str], references: Sequence[str]) -> list[float]:
+    """chrF of each sentence: BLEU of one sentence says little."""
+    metric = import_sacrebleu().CHRF()
+    pairs = zip(translations, references, strict=True)
+    return [float(metric.sentence_score(translation, [reference]).score) for translation, reference in pairs]
+
+
+# ── a split
 
 
 class Shown(NamedTuple):
@@ -54,9 +135,9 @@ class TranslationEvaluation(Evaluation):
 
     def details(self) -> str:
         """The measures of whole translations, and some of them."""
-        figures = [f"exactly right {say_percent(self.measures[EXACT])}"]
-        named = [name for name in self.signatures if name in self.measures]
-        figures += [f"{name} {say_number(self.measures[name])}" for name in named]
+        figures = [
+            say_measure(name, self.measures[name]) for name in self.measures if name in (EXACT, *self.signatures)
+        ]
         return "\n".join([f"{self.split}, {format_count(self.beams, 'beams')}: {'  '.join(figures)}", *self._lines()])
 
     def _lines(self) -> list[str]:
@@ -68,52 +149,46 @@ class TranslationEvaluation(Evaluation):
 
 
 def evaluate_pairs(
-    model: nn.Module,
+    models: Sequence[Seq2Seq],
     task: Task,
-    corpus: Corpus,
+    source: PairSource,
     split: Split,
     rows: Array,
     options: SearchOptions,
     *,
-    others: Sequence[Seq2Seq] = (),
     most: int | None = None,
     all: bool = False,
 ) -> TranslationEvaluation:
-    """Loss and accuracy of each next token, then whole translations against their references.
+    """Measures of whole translations against their references, then the loss and the accuracy of each next token.
 
-    rows: numbers of the pairs of the split   others: models of an ensemble
+    models: those after the first are an ensemble with it   rows: numbers of the pairs of the split
     most: pairs that are translated, None: all   all: all measures, the worst and the best
     """
-    assert isinstance(model, Seq2Seq)
-    plain = evaluate_split(model, task, split)
+    plain = evaluate_split(models[0], task, split)
     notes = plain.notes
     if most is not None and len(rows) > most:
         notes = (*notes, f"{most:,} of the {len(rows):,} pairs of the {split.name} split were translated")
-        rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
-    sources = [corpus.sources[row] for row in rows]
-    found = translate([model, *others], corpus.vocabulary, sources, options, corpus.info.ratio)
+        rows = take_evenly(rows, most)
+    found = translate(models, source.processor, [source.pairs[row]["source"] for row in rows], options)
     texts = [several[0].text for several in found]
-    pairs = [corpus.texts[row] for row in rows]
-    references = [pair.target for pair in pairs]
-    exact = float(np.mean([text == reference for text, reference in zip(texts, references, strict=True)]))
-    scores: dict[str, Score] = {}
-    each: list[float] | None = None
-    if has_sacrebleu():
-        scores = score_translations(texts, references, all=all)
-        each = score_each(texts, references) if all else None
-    else:
+    pairs = [pair_of(source.examples, row) for row in rows.tolist()]
+    references = [target for _, target in pairs]
+    scores = score_translations(texts, references, all=all)
+    each: list[float | None] = [None] * len(texts)
+    if all and has_sacrebleu():
+        each = [*score_each(texts, references)]
+    if not has_sacrebleu():
         notes = (*notes, MISSING)
-    none: list[float | None] = [None] * len(texts)
-    made = zip(pairs, texts, each or none, strict=True)
-    shown = [Shown(pair.source, text, pair.target, chrf) for pair, text, chrf in made]
+    made = zip(pairs, texts, each, strict=True)
+    shown = [Shown(original, text, reference, chrf) for (original, reference), text, chrf in made]
     return TranslationEvaluation(
         split=plain.split,
         count=plain.count,
         unit=plain.unit,
-        measures=plain.measures | {EXACT: exact} | {name: score.value for name, score in scores.items()},
+        measures={name: score.value for name, score in scores.items()} | plain.measures,
         notes=notes,
         beams=options.beams,
-        signatures={name: score.signature for name, score in scores.items()},
+        signatures={name: score.signature for name, score in scores.items() if score.signature is not None},
         shown=_choose(shown),
     )
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.data.batch import generator
-from regard.data.splits import TEST, TRAIN, VALIDATION
+from regard.data.splits import TEST, TRAIN, VALIDATION, share_of_test
 from regard.errors import RegardError
-from regard.recipes.translation.pairs import Pair, Pairs
+from regard.recipes.example import Examples
+from regard.recipes.translation.pairs import Pair, make_examples
 
+if TYPE_CHECKING:
+    from regard.recipes.translation.config import PairsConfig
+
+BUILT_IN = "dates"
 # languages whose dates, written in full, long or medium form, mean one day only
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "fi", "hu", "ja")
 FORMS = ("full", "long", "medium")
-Held = tuple[float, float]  # shares of the validation and of the test split
 FIRST_YEAR, LAST_YEAR = 1900, 2099
 
 # as the generator of JoeyNMT: numbers 0 to 49; sequences to be tested on may be longer than those to learn from
@@ -24,36 +29,50 @@ NUMBERS = 50
 LONGEST = {TRAIN: 25, VALIDATION: 30, TEST: 30}
 
 
-def make_date_pairs(count: int, held: Held, seed: int) -> Pairs:
-    """mardi 17 novembre 2026 -> 2026-11-17. Each source comes once."""
+def read_made(name: str | None, config: PairsConfig) -> Examples:
+    """Pairs of a made task, drawn when the seed is known. None: dates"""
+    name = name or BUILT_IN
+    held = (config.validation, share_of_test(config, config.pairs))
+
+    def draw(seed: int) -> Examples:
+        return _fill(config.pairs, held, MADE[name](seed), name)
+
+    return Examples(what=name, count=0, inputs=lambda i: {}, names=str, draw=draw)
+
+
+def draw_dates(seed: int) -> Callable[[int], Pair]:
+    """mardi 17 novembre 2026 -> 2026-11-17"""
     format_date = _import_babel()
     random = generator(seed, 20)
     first = date(FIRST_YEAR, 1, 1).toordinal()
     days = date(LAST_YEAR, 12, 31).toordinal() - first + 1
 
-    def draw() -> Pair:
+    def draw(split: int) -> Pair:
         day = date.fromordinal(first + int(random.integers(days)))
         language = LANGUAGES[int(random.integers(len(LANGUAGES)))]
         form = FORMS[int(random.integers(len(FORMS)))]
         written = format_date(day, form, locale=language)
-        return Pair(" ".join(written.split()), day.isoformat())
+        return " ".join(written.split()), day.isoformat()
 
-    return _fill(count, held, lambda split: draw(), "dates")
+    return draw
 
 
-def make_reverse_pairs(count: int, held: Held, seed: int) -> Pairs:
+def draw_lists(seed: int) -> Callable[[int], Pair]:
     """3 14 15 -> 15 14 3"""
     random = generator(seed, 21)
 
     def draw(split: int) -> Pair:
         length = int(random.integers(1, LONGEST[split] + 1))
         numbers = [str(number) for number in random.integers(NUMBERS, size=length)]
-        return Pair(" ".join(numbers), " ".join(reversed(numbers)))
+        return " ".join(numbers), " ".join(reversed(numbers))
 
-    return _fill(count, held, draw, "reverse")
+    return draw
 
 
-def _fill(count: int, held: Held, draw: Callable[[int], Pair], name: str) -> Pairs:
+MADE: dict[str, Callable[[int], Callable[[int], Pair]]] = {"dates": draw_dates, "reverse": draw_lists}
+
+
+def _fill(count: int, held: tuple[float, float], draw: Callable[[int], Pair], name: str) -> Examples:
     """So many pairs with different sources, if there are so many."""
     counts = [round(count * share) for share in held]
     if count <= sum(counts):
@@ -67,15 +86,13 @@ def _fill(count: int, held: Held, draw: Callable[[int], Pair], name: str) -> Pai
     for split in splits[::-1].tolist():  # short lists are few: those to be tested on come first
         pair = draw(split)
         for _ in range(100):
-            if pair.source not in seen:
+            if pair[0] not in seen:
                 break
             pair = draw(split)
-        seen.add(pair.source)
+        seen.add(pair[0])
         pairs.append(pair)
-    return Pairs(name=name, pairs=pairs, splits=splits[::-1].astype(np.uint8), source="source", target="target")
-
-
-MADE: dict[str, Callable[[int, Held, int], Pairs]] = {"dates": make_date_pairs, "reverse": make_reverse_pairs}
+    found = make_examples(name, pairs, ("source", "target"), splits=splits[::-1].astype(np.uint8))
+    return replace(found, about={**found.about, "made": name})
 
 
 def _import_babel() -> Any:

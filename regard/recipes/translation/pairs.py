@@ -1,54 +1,48 @@
-"""Pairs of sentences as they were given, before they are tokens."""
+"""Pairs of sentences as examples: which of them are left out, and which split each is in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.splits import TRAIN
+from regard.data.splits import NOWHERE, TRAIN, complete_splits, draw_splits
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
+from regard.recipes.example import Examples
 
-Handling = Literal["skip", "refuse"]
+if TYPE_CHECKING:
+    from regard.recipes.translation.config import PairsConfig
 
-
-class Pair(NamedTuple):
-    """A sentence and its translation; line: where they are in their file, 0 for made ones."""
-
-    source: str
-    target: str
-    line: int = 0
+Pair = tuple[str, str | None]  # a sentence and its translation, if there is one
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Pairs:
-    """All pairs of some data. splits: the split of each, if the data has splits; None: they are to be drawn"""
+def make_examples(
+    what: str, pairs: Sequence[Pair], sides: tuple[str, str], *, lines: Sequence[int] | None = None, **more: Any
+) -> Examples:
+    """Pairs as examples: the source is the input, the target the cell. sides: what they are called, by their columns or
+    languages; lines: where each is in its file; None: it is in none"""
+    name = (lambda i: f"pair {i + 1:,}") if lines is None else (lambda i: f"line {lines[i]:,}")
+    return Examples(
+        what=what,
+        count=len(pairs),
+        inputs=lambda i: {"source": pairs[i][0]},
+        names=name,
+        places=lambda i: f"{name(i)} of {what}",
+        cells=pa.array([target for _, target in pairs], pa.string()),
+        target_names=(sides[1],),
+        about={"sides": sides, "lines": lines},
+        **more,
+    )
 
-    name: str
-    pairs: Sequence[Pair]
-    splits: Array | None = None  # uint8
-    source: str  # what the sides are called: columns or languages
-    target: str
-    notes: tuple[str, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def take(self, kept: Array, *notes: str) -> Pairs:
-        """Those pairs that are kept.   bool n"""
-        chosen = [pair for pair, keep in zip(self.pairs, kept.tolist(), strict=True) if keep]
-        return Pairs(
-            name=self.name,
-            pairs=chosen,
-            splits=None if self.splits is None else self.splits[kept],
-            source=self.source,
-            target=self.target,
-            notes=(*self.notes, *notes),
-        )
+def pair_of(examples: Examples, i: int) -> tuple[str, str]:
+    """The source and the target of an example; no target is an empty one."""
+    return examples.inputs(i)["source"], examples.plain[i] or ""
 
 
 def join_words(text: str) -> str:
@@ -56,51 +50,63 @@ def join_words(text: str) -> str:
     return " ".join(text.split())
 
 
-def without_empty(found: Pairs, how: Handling) -> Pairs:
-    """Without pairs of which a side is empty; they are counted."""
-    empty = np.array([not (pair.source and pair.target) for pair in found.pairs], dtype=bool)
-    return leave_out(found, empty, how, "an empty side", "fill them in")
+def split_pairs(examples: Examples, config: PairsConfig, seed: int, *, drawn: bool) -> tuple[Array, tuple[str, ...]]:
+    """The split of each pair, NOWHERE if a side is empty or a training pair is known from another split; and notes.
+    drawn: are the pairs made, with the splits that were asked for?   uint8 n"""
+    there, notes = find_filled(examples, config.wrong)
+    if examples.splits is None:
+        splits = np.full(len(examples), NOWHERE, dtype=np.uint8)
+        splits[there] = draw_splits(int(there.sum()), config, seed, unit="pairs")
+    else:
+        splits = np.where(there, examples.splits, NOWHERE).astype(np.uint8)
+        # of data with splits of its own, no test split is cut unless somebody asks
+        asked = replace(config, test=0.0 if drawn else config.test or 0.0)
+        splits = complete_splits(splits, asked, seed, what=examples.what, unit="pairs")
+    if config.repeated == "keep":
+        return splits, notes
+    splits, on_repeats = _without_repeats(examples, splits)
+    return splits, (*notes, *on_repeats)
 
 
-def leave_out(found: Pairs, wrong: Array, how: Handling, why: str, advice: str) -> Pairs:
-    """Without the pairs that are wrong, which a note counts; or refuse them. why: what they have"""
-    count = int(wrong.sum())
+def find_filled(examples: Examples, how: str) -> tuple[Array, tuple[str, ...]]:
+    """The pairs that have both sides, and a note on the others; or an error, if `how` is to refuse them.   bool n"""
+    empty = np.array([not all(pair_of(examples, i)) for i in range(len(examples))], dtype=bool)
+    return ~empty, leave_out(examples, np.ones(len(empty), dtype=bool), empty, how, "an empty side", "fill them in")
+
+
+def leave_out(examples: Examples, there: Array, wrong: Array, how: str, why: str, advice: str) -> tuple[str, ...]:
+    """A note that counts the pairs that are wrong; or an error, if nothing is left or `how` is to refuse them. there: those
+    that were not left out before; why: what they have.   bool n"""
+    count, all_pairs = int(wrong.sum()), int(there.sum())
     if not count:
-        return found
-    first = found.pairs[int(wrong.argmax())].line
-    place = f" (the first in line {first:,})" if first else ""
+        return ()
     has, they = ("has", "it is") if count == 1 else ("have", "they are")
-    said = f"{found.name}: {count:,} of {format_count(len(found), 'pairs')} {has} {why}{place}"
+    first = f" (the first in {examples.names(int(wrong.argmax()))})"
+    said = f"{examples.what}: {count:,} of {format_count(all_pairs, 'pairs')} {has} {why}{first}"
     if how == "refuse":
         raise RegardError(f"{said}; {advice}, or leave them out with --data.wrong skip")
-    if count == len(found):
+    if count == all_pairs:
         raise RegardError(f"{said}, so nothing is left; {advice}")
-    return found.take(~wrong, f"{said}; {they} left out")
+    return (f"{said}; {they} left out",)
 
 
-def without_repeats(found: Pairs, splits: Array) -> tuple[Pairs, Array]:
-    """Without training pairs whose source is also in the validation or test split: those would be known by
-    heart.   splits: uint8 n"""
-    held = {pair.source for pair in _of(found, splits != TRAIN)}
-    known = np.array([pair.source in held for pair in found.pairs], dtype=bool) & (splits == TRAIN)
+def _without_repeats(examples: Examples, splits: Array) -> tuple[Array, tuple[str, ...]]:
+    """Without training pairs whose source is also in the validation or test split: those would be known by heart."""
+    sources = [pair_of(examples, i)[0] for i in range(len(examples))]
+    held = {source for source, split in zip(sources, splits.tolist(), strict=True) if split not in (TRAIN, NOWHERE)}
+    known = np.array([source in held for source in sources], dtype=bool) & (splits == TRAIN)
     count = int(known.sum())
     if not count:
-        return found, splits
-    some, they = ("source", "is"), "it is"
-    if count > 1:
-        some, they = ("sources", "are"), "they are"
+        return splits, ()
+    some, are, they = ("source", "is", "it is") if count == 1 else ("sources", "are", "they are")
     if count == int((splits == TRAIN).sum()):
         every = f"all {count:,} training pairs" if count > 1 else "the only training pair"
         raise RegardError(
-            f"{found.name}: the {some[0]} of {every} {some[1]} also in the validation or test split, so nothing "
+            f"{examples.what}: the {some} of {every} {are} also in the validation or test split, so nothing "
             "is left to learn from; keep them with --data.repeated keep"
         )
     said = (
-        f"{found.name}: the {some[0]} of {format_count(count, 'training pairs')} {some[1]} also in the validation "
+        f"{examples.what}: the {some} of {format_count(count, 'training pairs')} {are} also in the validation "
         f"or test split; {they} left out of training (--data.repeated keep keeps them)"
     )
-    return found.take(~known, said), splits[~known]
-
-
-def _of(found: Pairs, which: Array) -> Iterator[Pair]:
-    return (pair for pair, keep in zip(found.pairs, which.tolist(), strict=True) if keep)
+    return np.where(known, NOWHERE, splits).astype(np.uint8), (said,)

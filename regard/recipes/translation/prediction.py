@@ -1,10 +1,12 @@
-"""The translation of one sentence, as text and as JSON."""
+"""The translation of one sentence, as text and as JSON; and a file with a line for each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from regard.files import PathLike, write_text
 from regard.recipes.prediction import Prediction
 from regard.recipes.translation.search import Candidate
 from regard.runs.number_format import say_number
@@ -42,3 +44,16 @@ class Translation(Prediction):
         if len(self.best) < 2:
             return str(self.answer)
         return "\n".join(f"{say_number(each.score)}  {each.text}" for each in self.best)
+
+
+def write_lines(predictions: Iterator[Prediction], out: PathLike) -> Iterator[Prediction]:
+    """Pass predictions on, and write a line for each after the last: the translation, or nothing. If there is no
+    answer at all, nothing is written."""
+    lines: list[str] = []
+    answered = False
+    for prediction in predictions:
+        lines.append(f"{prediction.answer or ''}\n")
+        answered |= prediction.error is None
+        yield prediction
+    if answered:
+        write_text(out, "".join(lines))

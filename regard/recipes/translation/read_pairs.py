@@ -1,21 +1,29 @@
-"""Pairs from files: a table, two files line by line, or a folder with either for each split."""
+"""Pairs from a table, two files line by line, a folder with either for each split, or from memory; and sentences to
+translate from a text, the lines of a file, or a column."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
-from regard.data.dialect import DEFAULTS, TableConfig
+from regard.data import tables
 from regard.data.splits import SPLITS
-from regard.data.tables import is_empty, is_table, open_table, place_of, unpack_lines, without_packed
+from regard.data.table_formats import is_table, unpack_lines, without_packed
+from regard.data.tables import Table, place_of
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
-from regard.recipes.translation.pairs import Pair, Pairs, join_words
+from regard.recipes.example import Examples
+from regard.recipes.text.given_text import is_given_file, read_given_text
+from regard.recipes.translation.config import PairsConfig
+from regard.recipes.translation.pairs import Pair, join_words, make_examples, pair_of
 
+Sides = tuple[str, str]  # what the sides are called, by their columns or languages
 # names of the two columns, where nobody says them
 USUAL = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("question", "answer"))
 NESTED = "translation"  # a column of objects such as {"en": "...", "de": "..."}
@@ -27,30 +35,64 @@ GIVE = (
     "give a table (.tsv, .csv, .jsonl, .parquet), a folder with train.tsv or with train.en and train.de, or two "
     "files: --data FILE --data.beside FILE"
 )
+ADVICE = "name the columns with --data.source and --data.target"
 
 
-def read_pairs(
-    path: str, beside: str | None, source: str | None, target: str | None, config: TableConfig = DEFAULTS
-) -> Pairs:
-    """Pairs by the path of a table, of a folder, or of a file with another beside it.
-
-    source, target: names of columns of a table, or languages of files in a folder; None: guess
-    """
-    if beside is not None:
-        _check_there(path, "--data")
-        _check_there(beside, "--data.beside")
-        names = (source or _language(path), target or _language(beside))
-        if names[0] == names[1]:
-            names = (source or "source", target or "target")
-        return Pairs(name=path, pairs=_read_beside(path, beside), source=names[0], target=names[1])
-    if os.path.isdir(path):
-        return _read_folder(path, source, target, config)
-    _check_there(path, "--data")
-    if is_table(path):
-        return read_table(path, source, target, config)
+def read_pairs(data: Any, config: PairsConfig, trained: Sides | None) -> Examples:
+    """Both sides of all pairs. data: a path, a frame, rows as dicts, or pairs of texts; trained: the sides that a run has
+    learned from, which are taken where they are there and no others are asked for"""
+    if not isinstance(data, str):
+        return _pairs_in_memory(data) or _read_table(data, config, trained)
+    if config.beside is not None:
+        for path, option in ((data, "--data"), (config.beside, "--data.beside")):
+            _check_there(path, option)
+        sides = (config.source or _language(data), config.target or _language(config.beside))
+        if sides[0] == sides[1]:
+            sides = (config.source or "source", config.target or "target")
+        return _read_beside(data, config.beside, sides)
+    if os.path.isdir(data):
+        return _read_folder(data, config, trained)
+    _check_there(data, "--data")
+    if is_table(data):
+        return _read_table(data, config, trained)
     raise RegardError(
-        f"{path} is one side of the pairs; give the other with --data.beside FILE, line by line the translation "
+        f"{data} is one side of the pairs; give the other with --data.beside FILE, line by line the translation "
         "of the first"
+    )
+
+
+def read_sources(data: Any, config: PairsConfig, trained: Sides) -> Examples:
+    """What is to be translated: a text, the lines of a file, or a column, with translations where a table has them."""
+    if isinstance(data, str) and not is_given_file(data):
+        text, _ = read_given_text(data)
+        if not text.strip():
+            raise RegardError("the text is empty, so there is nothing to translate; give a text or a file")
+        return replace(make_examples(data, [(join_words(text), None)], trained), places=lambda i: data)
+    if isinstance(data, str) and not is_table(data):
+        lines = [(join_words(line), None) for line in unpack_lines(data)]
+        return make_examples(data, lines, trained, lines=range(1, len(lines) + 1), source=data)
+    found = None if isinstance(data, str) else _pairs_in_memory(data)
+    if found is not None:
+        return found
+    table = _flatten(tables.read_table(data, config))
+    source, target = config.source or trained[0], config.target or trained[1]
+    names = table.names
+    if source not in names:
+        usual = [name for name, _ in USUAL if name in names] or (names if len(names) == 1 else [])
+        if not usual:
+            advice = "the model was trained on this column; rename yours, or name it with --data.source"
+            place_of(source, names, table.path, advice, (target,))
+        source = usual[0]
+    known = table.labels(target) if target in names else [None] * len(table)
+    pairs = zip(table.texts(source), known, strict=True)
+    return make_examples(
+        table.path,
+        [(join_words(one or ""), None if other is None else join_words(other)) for one, other in pairs],
+        (source, target),
+        lines=table.lines(range(len(table))),
+        source=table.path,
+        rows=table.data,
+        notes=table.notes,
     )
 
 
@@ -59,56 +101,62 @@ def _check_there(path: str, option: str) -> None:
         raise FileNotFoundError(f"there is no {path}, which {option} names; {GIVE}")
 
 
+def _pairs_in_memory(data: Any) -> Examples | None:
+    """A list of pairs of texts, or one such pair; None: it is something else."""
+    several = [data] if isinstance(data, tuple) else data
+    if not isinstance(several, Sequence) or not several:
+        return None
+    if not all(isinstance(pair, list | tuple) and [type(side) for side in pair] == [str, str] for pair in several):
+        return None
+    pairs = [(join_words(source), join_words(target)) for source, target in several]
+    return make_examples(tables.IN_MEMORY, pairs, ("source", "target"))
+
+
 # ── tables
 
 
-def read_table(path: str, source: str | None, target: str | None, config: TableConfig) -> Pairs:
+def _read_table(data: Any, config: PairsConfig, trained: Sides | None) -> Examples:
     """Two columns of a table."""
-    table = open_table(path, config, least=2)
-    rows = [(line, flatten_row(cells)) for line, cells in table.records()]
-    names = table.names
-    if names.count(NESTED) == 1 and rows and NESTED not in rows[0][1]:
-        names = list(rows[0][1])
-    columns = _choose_columns(path, names, source, target)
-    pairs = [Pair(_text(cells.get(columns[0])), _text(cells.get(columns[1])), line) for line, cells in rows]
-    if not pairs:
-        raise RegardError(f"{path} has no rows; give one for each pair")
-    return Pairs(name=path, pairs=pairs, source=columns[0], target=columns[1], notes=table.notes)
+    table = _flatten(tables.read_table(data, config, least=2))
+    if config.source is None and config.target is None and trained is not None and set(trained) <= set(table.names):
+        sides = trained
+    else:
+        sides = _choose_columns(table.path, table.names, config.source, config.target)
+    if not len(table):
+        raise RegardError(f"{table.path} has no rows; give one for each pair")
+    pairs = zip(*([join_words(text or "") for text in table.texts(name, ADVICE)] for name in sides), strict=True)
+    lines = table.lines(range(len(table)))
+    return make_examples(table.path, list(pairs), sides, lines=lines, notes=table.notes)
 
 
-def source_column(path: str, names: Sequence[str], source: str, target: str) -> str:
-    """The column of the sources in a table that may have no translations: that of the training, one that is
-    usually called so, or the only one."""
-    if source in names:
-        return source
-    usual = [name for name, _ in USUAL if name in names]
-    if usual or len(names) == 1:
-        return usual[0] if usual else names[0]
-    advice = "the model was trained on this column; rename yours, or name it with --data.source"
-    place_of(source, names, path, advice, (target,))
-    return source
-
-
-def flatten_row(cells: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten(table: Table) -> Table:
     """{"translation": {"en": ..., "de": ...}} as two columns."""
-    inner = cells.get(NESTED)
-    if isinstance(inner, dict):
-        return {**{name: cell for name, cell in cells.items() if name != NESTED}, **inner}
-    return dict(cells)
+    cells = table.cells(NESTED) if table.names.count(NESTED) == 1 else []
+    objects = [cell if isinstance(cell, Mapping) else {} for cell in cells]
+    names = dict.fromkeys(name for cell in objects for name in cell)
+    if not names:
+        return table
+    data = table.data.drop_columns([NESTED])
+    for name in names:
+        data = data.append_column(name, pa.array([_text(cell.get(name)) for cell in objects], pa.string()))
+    return replace(table, data=data, objects={name: each for name, each in table.objects.items() if name != NESTED})
 
 
-def _choose_columns(path: str, names: Sequence[str], source: str | None, target: str | None) -> tuple[str, str]:
-    advice = "name the columns with --data.source and --data.target"
+def _text(cell: Any) -> str | None:
+    return None if cell is None else str(cell)
+
+
+def _choose_columns(path: str, names: Sequence[str], source: str | None, target: str | None) -> Sides:
     if source is not None and target is not None:
         for name in (source, target):
-            place_of(name, names, path, advice)
+            place_of(name, names, path, ADVICE)
         if source == target:
-            raise RegardError(f"--data.source and --data.target are both '{source}'; {advice}")
+            raise RegardError(f"--data.source and --data.target are both '{source}'; {ADVICE}")
         return source, target
     for given, other in ((source, "target"), (target, "source")):
         if given is None:
             continue
-        place_of(given, names, path, advice)
+        place_of(given, names, path, ADVICE)
         rest = [name for name in names if name != given]
         if len(rest) != 1:
             raise RegardError(f"{path} has the columns {', '.join(names)}; name the other one with --data.{other}")
@@ -122,38 +170,31 @@ def _choose_columns(path: str, names: Sequence[str], source: str | None, target:
             "a comma those of a .csv file"
         )
     if len(names) != 2:
-        raise RegardError(f"{path} has {len(names)} columns: {', '.join(names)}; {advice}")
+        raise RegardError(f"{path} has {len(names)} columns: {', '.join(names)}; {ADVICE}")
     odd = next((name for name in names if len(name) > LONGEST_NAME or " " in name.strip()), None)
     if odd is not None:
         raise RegardError(
             f"the first line of {path} seems to be a pair, not the names of columns: '{odd}'; write a line such "
-            f"as source and target before it, or {advice}"
+            f"as source and target before it, or {ADVICE}"
         )
     return names[0], names[1]
-
-
-def _text(cell: Any) -> str:
-    if is_empty(cell):
-        return ""
-    return join_words(str(cell))
 
 
 # ── line by line
 
 
-def _read_beside(path: str, beside: str) -> list[Pair]:
+def _read_beside(path: str, beside: str, sides: Sides) -> Examples:
     """Line i of one file is the translation of line i of the other."""
-    sides = [[join_words(line) for line in unpack_lines(each)] for each in (path, beside)]
-    if len(sides[0]) != len(sides[1]):
-        first = format_count(len(sides[0]), "lines") or "no lines"
+    texts = [[join_words(line) for line in unpack_lines(each)] for each in (path, beside)]
+    if len(texts[0]) != len(texts[1]):
+        first = format_count(len(texts[0]), "lines") or "no lines"
         raise RegardError(
-            f"{path} has {first} and {beside} has {len(sides[1]):,}, so they are not line by line translations; "
+            f"{path} has {first} and {beside} has {len(texts[1]):,}, so they are not line by line translations; "
             "give files with the same number of lines"
         )
-    if not sides[0]:
+    if not texts[0]:
         raise RegardError(f"{path} is empty; give a file with one sentence in each line")
-    both = zip(*sides, strict=True)
-    return [Pair(source, target, line) for line, (source, target) in enumerate(both, start=1)]
+    return make_examples(path, list(zip(*texts, strict=True)), sides, lines=range(1, len(texts[0]) + 1))
 
 
 def _language(path: str) -> str:
@@ -173,27 +214,26 @@ class _Part(NamedTuple):
     path: str
 
 
-def _read_folder(folder: str, source: str | None, target: str | None, config: TableConfig) -> Pairs:
+def _read_folder(folder: str, config: PairsConfig, trained: Sides | None) -> Examples:
     parts = list(_parts(folder))
-    tables = [part for part in parts if is_table(part.path)]
-    if any(part.split == SPLITS["train"] for part in tables):
-        return _join(folder, [(part.split, read_table(part.path, source, target, config)) for part in tables])
+    in_tables = [part for part in parts if is_table(part.path)]
+    if any(part.split == SPLITS["train"] for part in in_tables):
+        return _join(folder, [(part.split, _read_table(part.path, config, trained)) for part in in_tables])
     if not any(part.split == SPLITS["train"] for part in parts):
         raise RegardError(f"{folder} has no training file, {_list_files(folder)}; {GIVE}")
     there = {(part.split, part.stem, part.ending): part.path for part in parts}
-    names, notes = _choose_languages(folder, parts, source, target)
-    found: list[tuple[int, Pairs]] = []
+    sides, notes = _choose_languages(folder, parts, config, trained)
+    found: list[tuple[int, Examples]] = []
     for (split, stem, ending), path in sorted(there.items()):
-        if ending != names[0]:
+        if ending != sides[0]:
             continue
-        beside = there.get((split, stem, names[1]))
+        beside = there.get((split, stem, sides[1]))
         if beside is None:
             raise RegardError(
-                f"{folder} has {os.path.basename(path)} and no {stem}.{names[1]} beside it; add it, or take the "
+                f"{folder} has {os.path.basename(path)} and no {stem}.{sides[1]} beside it; add it, or take the "
                 "first away"
             )
-        pairs = _read_beside(path, beside)
-        found.append((split, Pairs(name=path, pairs=pairs, source=names[0], target=names[1])))
+        found.append((split, _read_beside(path, beside, sides)))
     return _join(folder, found, notes)
 
 
@@ -215,9 +255,12 @@ def _parts(folder: str) -> Iterator[_Part]:
 
 
 def _choose_languages(
-    folder: str, parts: Sequence[_Part], source: str | None, target: str | None
-) -> tuple[tuple[str, str], tuple[str, ...]]:
+    folder: str, parts: Sequence[_Part], config: PairsConfig, trained: Sides | None
+) -> tuple[Sides, tuple[str, ...]]:
     there = sorted({part.ending for part in parts if part.split == SPLITS["train"]})
+    source, target = config.source, config.target
+    if source is None and target is None and trained is not None and set(trained) <= set(there):
+        return trained, ()
     for name in (source, target):
         if name is not None and name not in there:
             raise RegardError(f"{folder} has no train.{name}; it has languages: {', '.join(there) or 'none'}; {GIVE}")
@@ -236,15 +279,15 @@ def _choose_languages(
     return (first, second), (note,) if wanted == 2 else ()
 
 
-def _join(folder: str, parts: Sequence[tuple[int, Pairs]], notes: tuple[str, ...] = ()) -> Pairs:
+def _join(folder: str, parts: Sequence[tuple[int, Examples]], notes: tuple[str, ...] = ()) -> Examples:
     """The pairs of several files, each of one split."""
-    names = {(found.source, found.target) for _, found in parts}
-    if len(names) > 1:
-        said = " and ".join(f"{source}, {target}" for source, target in sorted(names))
+    sides = {found.about["sides"] for _, found in parts}
+    if len(sides) > 1:
+        said = " and ".join(f"{source}, {target}" for source, target in sorted(sides))
         raise RegardError(f"the tables of {folder} have different columns: {said}; call them the same")
     splits = np.repeat([split for split, _ in parts], [len(found) for _, found in parts])
-    pairs = [pair for _, found in parts for pair in found.pairs]
-    source, target = names.pop()
+    pairs: list[Pair] = [pair_of(found, i) for _, found in parts for i in range(len(found))]
+    lines = [found.about["lines"][i] for _, found in parts for i in range(len(found))]
     notes = (*notes, *(note for _, found in parts for note in found.notes))
     own = None if len(set(splits.tolist())) == 1 else splits.astype(np.uint8)
-    return Pairs(name=folder, pairs=pairs, splits=own, source=source, target=target, notes=notes)
+    return make_examples(folder, pairs, sides.pop(), lines=lines, splits=own, notes=notes)

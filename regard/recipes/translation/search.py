@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Annotated, NamedTuple
 
-import numpy as np
 from pydantic import Field
 
 from regard.config import Weight, config
@@ -16,12 +14,10 @@ from regard.errors import RegardError
 from regard.generation.batch_readers import generate_targets
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.describe import format_count
-from regard.recipes.translation.vocabulary import Vocabulary
+from regard.recipes.translation.processor import PairProcessor
 
 TOKENS_AT_ONCE = 4096  # of the sources in a batch, times beams
-ENOUGH = 0.999  # share of the training pairs that are short enough to be found
 LONGEST = 4  # times the longest side of training: a translation has no more tokens
-MORE = 10  # tokens that a translation may have beyond `ratio` times those of its source
 
 
 @config
@@ -51,17 +47,16 @@ class Candidate(NamedTuple):
 
 
 def translate(
-    models: Sequence[Seq2Seq], vocabulary: Vocabulary, sources: Sequence[Array], options: SearchOptions, ratio: float
+    models: Sequence[Seq2Seq], processor: PairProcessor, sources: Sequence[Array], options: SearchOptions
 ) -> list[list[Candidate]]:
-    """The n best translations of each source (ids with the end), in the order of the sources.
-
-    ratio: a translation has at most so many times as many tokens as its source, and ten more (see most_tokens)
-    """
-    limit = min((model.limit for model in models if model.limit is not None), default=None)
+    """The n best translations of each source (ids with the end), in the order of the sources."""
+    limit = limit_of(models)
+    longest = longest_tokens(models)
+    vocabulary = processor.vocabulary
     found: list[list[Candidate]] = [[] for _ in sources]
     for places in batches_by_length([len(source) for source in sources], options.beams):
         ids, real = pad_rows([_shorten(sources[place], limit) for place in places])
-        most = [most_tokens(models, len(sources[place]), ratio) for place in places]
+        most = [min(processor.most_tokens(len(sources[place])), longest) for place in places]
         device = next(models[0].parameters()).device
         hypotheses = generate_targets(
             models,
@@ -79,23 +74,16 @@ def translate(
     return found
 
 
-def most_tokens(models: Sequence[Seq2Seq], length: int, ratio: float) -> int:
-    """How many tokens the translation of a source of this length may have: ratio · length + 10, but at most four
-    times the longest side of training. A model that has learned little ends none by itself, and each token of a
-    long one takes its time."""
-    limits = [model.limit for model in models if model.limit is not None]
-    return min(ceil(ratio * length) + MORE, longest_tokens(models), *limits)
+def limit_of(models: Sequence[Seq2Seq]) -> int | None:
+    """How many tokens of a source all models can read; None: any number."""
+    return min((model.limit for model in models if model.limit is not None), default=None)
 
 
 def longest_tokens(models: Sequence[Seq2Seq]) -> int:
-    """How many tokens any translation may have."""
-    return LONGEST * min(model.config.context for model in models)
-
-
-def find_ratio(sources: Sequence[Array], targets: Sequence[Array]) -> float:
-    """The ratio that is enough for all but one in a thousand of these pairs, at least 1."""
-    ratios = [(len(target) - MORE) / len(source) for source, target in zip(sources, targets, strict=True)]
-    return max(1.0, round(float(np.quantile(ratios, ENOUGH)), 2))
+    """How many tokens any translation may have. A model that has learned little ends none by itself, and each token of a
+    long one takes its time."""
+    most, limit = LONGEST * min(model.config.context for model in models), limit_of(models)
+    return most if limit is None else min(most, limit)
 
 
 def _shorten(ids: Array, limit: int | None) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.tables import SUFFIXES as TABLES
+from regard.data.table_formats import SUFFIXES as TABLES
 from regard.data.tables import Table, read_table
 from regard.errors import RegardError
 from regard.files import read_arrays

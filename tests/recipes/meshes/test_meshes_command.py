@@ -11,13 +11,14 @@ import torch
 
 import regard
 from regard.data.surface import Mesh
+from regard.look.draw_figure import draw_figure
 from regard.recipes.base import get_recipe, recipe_of
 from regard.recipes.example import Example
 from regard.recipes.meshes import made_meshes
 from regard.recipes.meshes.config import MeshesConfig
 from regard.recipes.meshes.made_meshes import FAMILIES, MADE, draw_mesh, measure_roundness
 from regard.recipes.meshes.processor import MeshesProcessor
-from regard.recipes.meshes.view import mesh_data
+from regard.recipes.meshes.view import show_mesh
 from regard.recipes.request import TrainRequest
 from regard.runs.load import load_model
 from regard.training.progress import Observer
@@ -194,10 +195,9 @@ def test_a_class_for_each_vertex(tmp_path):
     model = load_model(run)
     given = recipe_of(run).reader(run, model).read()
     with torch.no_grad():
-        view = mesh_data(model, model(**given.inputs), given)
-    assert (
-        view["groups"]["names"] == ["0", "1"] and [each["name"] for each in view["measures"]][-1] == "Gauss curvature"
-    )
+        figure = show_mesh(model, model(**given.inputs), given)
+    assert figure.groups.names == ["0", "1"] and figure.measures[-1].name == "Gauss curvature"
+    assert len(draw_figure(figure.to_json(), "").axes) == 1 + len(figure.measures)
     write_ply(tmp_path / "bodies" / "6.ply", points, faces, points[:, 2] * 0)
     other = tmp_path / "bodies" / "7.off"
     write_off(other, points, faces)

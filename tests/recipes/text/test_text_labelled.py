@@ -7,14 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import config as configs
-from regard.config import from_json, to_json
-from regard.data.fast_tokenizers import Bytes
 from regard.data.learn_tokenizer import learn
 from regard.data.splits import stratified_mask
 from regard.data.targets import sort_labels
 from regard.data.tokenizer import save
-from regard.recipes.text.labelled import LabelledConfig, LabelledInfo, looks_labelled, prepare_labelled
-from regard.recipes.text.labelled_rows import read_rows
+from regard.models.encoder import EncoderConfig
+from regard.recipes.job import DataContext
+from regard.recipes.settings import settings_of_kind
+from regard.recipes.text.config import LabelledTextConfig
+from regard.recipes.text.defaults import is_labelled
+from regard.recipes.text.processor import TextsProcessor
+from regard.recipes.text.recipe import RECIPE
+from regard.training.config import TrainConfig
 
 REVIEWS = [
     (f"a {'good' if i % 3 else 'bad'} film, number {i}" + " and so on" * (i % 5), "yes" if i % 3 else "no")
@@ -35,14 +39,23 @@ def write(tmp_path, content, name="rows.csv"):
     return str(path)
 
 
-def prepared(path, seed=0, tokenizer=None, **options):
-    return prepare_labelled(LabelledConfig(path=str(path), **options), seed=seed, tokenizer=tokenizer)
+def prepared(path, **options):
+    """A job for an encoder."""
+    data = LabelledTextConfig(path=str(path), **options)
+    model = EncoderConfig(vocab=1, context=1, classes=1)
+    settings = settings_of_kind("encoder", LabelledTextConfig)(data=data, model=model, train=TrainConfig(batch=8))
+    return RECIPE.labelled.prepare(settings, "encoder", DataContext(cache=path))
 
 
-def texts_of(corpus, batch):
-    real = torch.ones_like(batch["tokens"]).bool() if "real" not in batch else batch["real"]
+def rows_of(path, **options):
+    found = TextsProcessor(LabelledTextConfig(path=path, **options)).read(path, want="learn")
+    return [(example.inputs["text"], example.target) for example in found]
+
+
+def texts_of(job, batch):
+    real = batch.get("real", torch.ones_like(batch["tokens"]).bool())
     return [
-        (corpus.tokenizer.decode(row[keep]), corpus.labels[label])
+        (job.processor.tokenizer.decode(row[keep]), job.labels[label])
         for row, keep, label in zip(batch["tokens"], real, batch.target, strict=True)
     ]
 
@@ -52,64 +65,48 @@ def texts_of(corpus, batch):
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
 def test_every_row_comes_with_its_label(reviews, kind):
-    corpus = prepared(reviews, tokens=kind, validation=0.2, vocabulary=300)
-    source = corpus.source(batch=8, context=200, seed=0)
-    held = [row for batch in source.validation() for row in texts_of(corpus, batch)]
-    seen = [row for step in range(6) for row in texts_of(corpus, source.batch(step))]
+    job = prepared(reviews, tokens=kind, validation=0.2, vocabulary=300)
+    held = [row for batch in job.source.validation() for row in texts_of(job, batch)]
+    seen = [row for step in range(6) for row in texts_of(job, job.source.batch(step))]
     assert sorted(held + seen) == sorted(REVIEWS)
     assert len(held) == 12 and sum(label == "no" for _, label in held) == 4
-    assert corpus.labels == ("no", "yes")
-    about = corpus.info
-    assert from_json(LabelledInfo, to_json(about)) == about
-    assert (about.rows, about.train, about.validation) == (60, 48, 12)
-    assert (about.labels, about.counts) == (("no", "yes"), (20, 40))
-    assert about.kind == kind
-
-
-def test_a_batch_depends_on_seed_and_step_alone(reviews):
-    corpus, again = prepared(reviews), prepared(reviews)
-    one, other = corpus.source(8, 50, seed=1), again.source(8, 50, seed=1)
-    backwards = [other.batch(step) for step in reversed(range(15))][::-1]
-    for step in range(15):
-        assert torch.equal(one.batch(step)["tokens"], backwards[step]["tokens"])
-        assert torch.equal(one.batch(step).target, backwards[step].target)
-    assert not all(torch.equal(one.batch(step).target, one.batch(step + 6).target) for step in range(6))
-    assert not np.array_equal(prepared(reviews, seed=1).held, corpus.held)
+    assert job.labels == ("no", "yes") and job.processor.fitted.kind == kind
+    assert job.counts == {"rows": 60, "train": 48, "validation": 12, "test": 0}
 
 
 def test_padding_and_cutting_off(reviews):
-    corpus = prepared(reviews, tokens="bytes")
-    source = corpus.source(8, context=30, seed=0)
-    for batch in [*map(source.batch, range(6)), *source.validation()]:
+    job = prepared(reviews, tokens="bytes", context=30)
+    for batch in [*map(job.source.batch, range(6)), *job.source.validation()]:
         assert batch["tokens"].shape[1] <= 30
-        for text, _ in texts_of(corpus, batch):
+        for text, _ in texts_of(job, batch):
             assert any(full.startswith(text) and len(text) == min(30, len(full)) for full, _ in REVIEWS)
 
 
 def test_words_are_the_default_and_unknown_ones_may_come(tmp_path):
     path = write(tmp_path, "text,label\n" + "".join(f"word{i} common,{i % 2}\n" for i in range(20)))
-    corpus = prepared(path, validation=0.5)
-    assert corpus.tokenizer.name == "words" and len(corpus.tokenizer.words) == 11
-    (batch,) = corpus.source(32, 8, 0).validation()
-    assert batch["tokens"][:, 0].eq(corpus.tokenizer.unknown).all() and batch["tokens"][:, 1].ne(0).all()
+    job = prepared(path, validation=0.4)
+    tokenizer = job.processor.tokenizer
+    assert tokenizer.name == "words" and len(tokenizer.words) == 13
+    (batch,) = job.source.validation()
+    assert batch["tokens"][:, 0].eq(tokenizer.unknown).all() and batch["tokens"][:, 1].ne(0).all()
 
 
 def test_a_language_without_spaces_gets_characters(tmp_path):
     path = write(
         tmp_path, "text,label\n" + "".join(f"我们今天去看一部很好的电影{chr(0x4E00 + i)},{i % 2}\n" for i in range(9))
     )
-    corpus = prepared(path, validation=0.4)
-    assert corpus.tokenizer.name == "characters"
-    assert all("电影" in text for batch in corpus.source(9, 50, 0).validation() for text, _ in texts_of(corpus, batch))
+    job = prepared(path, validation=0.4)
+    assert job.processor.tokenizer.name == "characters"
+    assert all("电影" in text for batch in job.source.validation() for text, _ in texts_of(job, batch))
 
 
 def test_a_given_tokenizer(reviews, tmp_path):
-    assert prepared(reviews, tokenizer=Bytes()).tokenizer.name == "bytes"
-    save(learn("words", ["a film"]), tmp_path / "tokenizer.json")
-    config = LabelledConfig(path=str(reviews), tokenizer=str(tmp_path / "tokenizer.json"))
-    assert prepare_labelled(config, seed=0).tokenizer.words == ("a", "film")
+    given = tmp_path / "tokenizer.json"
+    save(learn("words", ["a film"]), given)
+    assert prepared(reviews, tokenizer=str(given)).processor.tokenizer.words == ("a", "film")
+    save(learn("characters", ["xyz"]), given)
     with pytest.raises(ValueError, match="2.*reviews.csv: unknown character 'a' .U.0061..*place 0"):
-        prepared(reviews, tokenizer=learn("characters", ["xyz"]))
+        prepared(reviews, tokenizer=str(given))
 
 
 @settings(max_examples=60)
@@ -145,16 +142,15 @@ def test_the_split_keeps_the_shares(classes, share, seed):
     ],
 )
 def test_ways_to_write_the_same_rows(tmp_path, name, content):
-    rows, _ = read_rows(write(tmp_path, content, name))
-    assert [row[1:] for row in rows] == [('a, "b"\nc', "1"), ("d", "2")]
-    assert looks_labelled(name)
+    assert rows_of(write(tmp_path, content, name)) == [('a, "b"\nc', "1"), ("d", "2")]
+    assert is_labelled(name)
 
 
 def test_other_columns_and_long_texts(tmp_path):
     long = "x" * 200_000  # the csv module alone would refuse it
     path = write(tmp_path, f"body,stars\n{long},5\ny,4\n")
-    assert [row.text for row in read_rows(path, "body", "stars")[0]] == [long, "y"]
-    assert not looks_labelled("a.txt") and not looks_labelled(None)
+    assert rows_of(path, text="body", label="stars") == [(long, "5"), ("y", "4")]
+    assert not is_labelled("a.txt") and not is_labelled(None)
 
 
 def test_labels_are_sorted():
@@ -179,15 +175,17 @@ def test_labels_are_sorted():
         ("a.jsonl", "[1]\n", "line 1.*a.jsonl.*list.*object"),
         ("a.jsonl", '{"text": 5, "label": 1}\n', "1.*a.jsonl.*5.*'text'"),
         ("a.jsonl", '{"text": "a", "label": NaN}\n', "'label'.*line 1.*NaN"),
-        ("a.jsonl", '{"text": "a\\ud800", "label": 1}\n', "1.*a.jsonl: character '.ud800'.*1.*character"),
-        ("a.csv", "text,label\n", "a.csv.*labels"),
+        ("a.jsonl", '{"text": ["EU", "rejects"], "label": ["B", "O"]}\n', "line 1.*a.jsonl.*list in column 'text'"),
+        ("a.jsonl", '{"text": "EU", "label": ["B", "O"]}\n', "line 1.*a.jsonl.*'B', 'O'.*'label'"),
+        ("a.jsonl", '{"text": "a\\ud800", "label": 1}\n', "1.*a.jsonl.*character '.ud800'.*1.*character"),
+        ("a.csv", "text,label\n", "a.csv.*no rows"),
         ("a.csv", "\n", "a.csv is empty"),
         ("a.csv", "", "a.csv.*empty"),
         ("a.csv", "text,label\na,1\né,2\n".encode() + b"\xe9,2\n", "line 4.*a.csv.*UTF-8.*0xe9.*--data.encoding"),
         ("a.csv", b"text,label\na,1\n\0,2\n", "a.csv.*binary, not text.*NUL.*line 3"),
-        ("a.txt", "text,label\na,1\n", "labelled.*a.txt"),
-        ("a.csv", "text,label\na,1\nb,1\n", "a.csv.*label '1'.*'label'"),
-        ("a.csv", "text,label\na,1\nb,2\n", "a.csv.*label"),
+        ("a.txt", "text,label\na,1\n", "label.*--data"),
+        ("a.csv", "text,label\na,1\nb,1\n", "a.csv.*'1'.*two"),
+        ("a.csv", "text,label\na,1\nb,2\n", "a.csv.*rows.*--data.validation 0"),
     ],
 )
 def test_words_of_errors(tmp_path, name, content, words):
@@ -197,16 +195,16 @@ def test_words_of_errors(tmp_path, name, content, words):
 
 
 def test_labels_that_are_true_or_false(tmp_path):
-    rows, _ = read_rows(write(tmp_path, '{"text": "a", "label": true}\n{"text": "b", "label": false}\n', "a.jsonl"))
-    assert [row.label for row in rows] == ["true", "false"]
+    path = write(tmp_path, '{"text": "a", "label": true}\n{"text": "b", "label": false}\n', "a.jsonl")
+    assert rows_of(path) == [("a", "true"), ("b", "false")]
 
 
 def test_configs():
-    config = LabelledConfig(path="a.csv", label="stars", tokens="words")
-    assert configs.from_json(LabelledConfig, configs.to_json(config)) == config
+    config = LabelledTextConfig(path="a.csv", label="stars", tokens="words")
+    assert configs.from_json(LabelledTextConfig, configs.to_json(config)) == config
     with pytest.raises(ValueError, match="label.*'text'.*both"):
-        LabelledConfig(path="a.csv", label="text")
+        LabelledTextConfig(path="a.csv", label="text")
     with pytest.raises(ValueError, match="validation.*from 0 on and below 1"):
-        LabelledConfig(path="a.csv", validation=-0.1)
+        LabelledTextConfig(path="a.csv", validation=-0.1)
     with pytest.raises(ValueError, match="tokens.*auto"):
-        LabelledConfig(path="a.csv", tokens="letters")
+        LabelledTextConfig(path="a.csv", tokens="letters")

@@ -11,10 +11,13 @@ from regard.data.fast_tokenizers import Bytes
 from regard.look import encode_arrays, server
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.recipes.target import Target
 from regard.recipes.text import run_reader
-from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
+from regard.recipes.text.config import LabelledTextConfig
 from regard.recipes.text.nearest_view import NEAREST
+from regard.recipes.text.processor import TextsFitted, TextsProcessor
 from regard.runs.new_run import create_run
+from regard.training.config import TrainConfig
 from regard.verbs.embed import embed
 from regard.verbs.look import look, open_session
 from tests.look.asked import TOKEN, check_answer, post, running
@@ -117,9 +120,9 @@ def test_models_that_read_one_text_have_no_search(tmp_path):
 
 def test_a_classifier_that_started_from_a_sentence_encoder_says_classes(tmp_path):
     """Its config still says that there was no head."""
-    facts = {"path": "", "rows": 0, "train": 0, "validation": 0, "tokens": 0, "longest": 0, "vocabulary": 257}
-    corpus = LabelledInfo(labels=("bad", "good"), counts=(0, 0), kind="bytes", **facts)
-    sections = {"data": LabelledConfig(path="", context=24), "corpus": corpus}
+    data, fitted = LabelledTextConfig(context=24), TextsFitted(kind="bytes", vocabulary=256)
+    processor = TextsProcessor(data, fitted, Target(classes=("bad", "good")))
+    sections = {"data": data, "problem": "supervised", "processor": processor.store(), "train": TrainConfig()}
     run, path = made_run(tmp_path / "run", sections=sections, head="none", classes=2), tmp_path / "two.txt"
     path.write_text("abc\nfed\n")
     data = session_of(run, path).show({})

@@ -11,7 +11,7 @@ from regard.errors import RegardError
 from regard.models.token_model import TokenModel
 from regard.recipes.base import get_recipe
 from regard.recipes.text import job as jobs
-from regard.recipes.text.defaults import KINDS, settings_class_of
+from regard.recipes.text.defaults import KINDS
 from regard.runs.run import Run
 from regard.training.progress import Observer
 from regard.verbs.generate import generate
@@ -57,7 +57,6 @@ def test_a_classifier_is_trained_and_predicts(kind):
     fast = {"model.dropout": 0.0, "train.lr": 0.03, "train.adam_lr": 0.03, "train.batch": 16}
     run = Run.open(learn(kind, kind, "rows.jsonl", 30, **fast).path)
     assert run.config.kind == kind and run.config.model["classes"] == 2
-    assert settings_class_of(run.config).__name__ == f"{kind.upper()}ClassifierSettings"
     found = [
         max(each.labels, key=each.labels.get) for each in predict(kind, ["a good film number 3", "a bad film number 5"])
     ]

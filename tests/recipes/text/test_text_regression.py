@@ -6,9 +6,15 @@ import unicodedata
 
 import numpy as np
 import pytest
+import torch
 
 import regard
-from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
+from regard.models.encoder import EncoderConfig
+from regard.recipes.job import DataContext
+from regard.recipes.settings import settings_of_kind
+from regard.recipes.text.config import LabelledTextConfig
+from regard.recipes.text.recipe import RECIPE
+from regard.training.config import TrainConfig
 from regard.training.progress import Observer
 from regard.verbs.look import write_report
 from regard.verbs.main import main
@@ -51,10 +57,10 @@ def test_values_of_names_train_resume_predict_and_evaluate(names, tmp_path, caps
         regard.train("text", data=str(names), out=out, steps=50, options=OPTIONS, observers=[Killer()])
     run = regard.train("text", out=out, resume=True, observers=[], report=False)
     write_report(run, str(run.path))
-    corpus = run.config.corpus
-    assert corpus["labels"] == [] and corpus["numbers"]["name"] == "value"
+    target, counts = run.config.processor["target"], run.config.counts
+    assert target["classes"] == [] and target["numbers"][0]["name"] == "value"
     found = regard.evaluate(run.path)
-    assert found.measures["MAE"] < 1.2 and found.measures["R²"] > 0.7 and found.count == corpus["validation"]
+    assert found.measures["MAE"] < 1.2 and found.measures["R²"] > 0.7 and found.count == counts["validation"]
     eight, one = regard.predict(run.path, ["thai digit eight", "tamil digit one"])
     assert eight.labels == {} and eight.values["value"] > 6 and one.values["value"] < 3
     with names.open() as file:
@@ -78,17 +84,19 @@ def test_labels_are_asked_as_said(tmp_path):
     path.write_text("".join(json.dumps({"text": f"a film {i}", "label": i % 5 + 1}) + "\n" for i in range(40)))
 
     def prepared(**options):
-        return prepare_labelled(LabelledConfig(path=str(path), **options), seed=0)
+        data, model = LabelledTextConfig(path=str(path), **options), EncoderConfig(vocab=1, context=1, classes=1)
+        settings = settings_of_kind("encoder", LabelledTextConfig)(data=data, model=model, train=TrainConfig(batch=50))
+        return RECIPE.labelled.prepare(settings, "encoder", DataContext(cache=tmp_path))
 
     classes, numbers = prepared(), prepared(asks="numbers")
-    assert classes.labels == tuple("12345") and classes.numbers is None and "asks numbers" in classes.notes[0]
-    assert numbers.labels == () and numbers.notes == () and numbers.target.dtype == np.float32
-    learned = numbers.target[~numbers.held]
-    assert learned.mean() == pytest.approx(0, abs=1e-6) and learned.std() == pytest.approx(1)
+    assert classes.labels == tuple("12345") and classes.number is None and "asks numbers" in classes.notes[0]
+    learned = numbers.source.batch(0).target
+    assert numbers.labels is None and numbers.notes == () and learned.dtype == torch.float32
+    assert learned.mean() == pytest.approx(0, abs=1e-6) and learned.numpy().std() == pytest.approx(1)
     path.write_text(path.read_text().replace('"label": 3', '"label": 3.5'))
-    assert prepared().numbers is not None and len(prepared(asks="classes").labels) == 5
+    assert prepared().number is not None and len(prepared(asks="classes").labels) == 5
     path.write_text(path.read_text().replace("3.5", '"many"', 1))
     with pytest.raises(ValueError, match=r"line 3 .*'many' in column 'label'.*data.asks classes"):
         prepared(asks="numbers")
-    with pytest.raises(ValueError, match="asks.*auto, classes, numbers.*'number'"):
-        LabelledConfig(path="a.csv", asks="number")
+    with pytest.raises(ValueError, match="asks.*auto, classes.*numbers.*'number'"):
+        LabelledTextConfig(path="a.csv", asks="number")

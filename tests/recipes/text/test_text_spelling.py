@@ -14,13 +14,23 @@ from regard.data import tokenizer as tokenizers
 from regard.data.fast_tokenizers import Bytes, Words
 from regard.data.learn_tokenizer import learn
 from regard.nn.ngram_logistic import ALONE, ROWS, BagOfNGrams
+from regard.recipes.example import Example
 from regard.recipes.request import TrainRequest
-from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity
-from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
+from regard.recipes.text.config import LabelledTextConfig
 from regard.recipes.text.model_input import TextInput
+from regard.recipes.text.ngram_features import (
+    STRENGTH,
+    Spelling,
+    TokenIds,
+    character_ngrams,
+    fill_bag,
+    fold_tokens,
+    hash_ngram,
+    rarity,
+    spell,
+)
+from regard.recipes.text.processor import TextsFitted, TextsProcessor
 from regard.recipes.text.recipe import RECIPE
-from regard.recipes.text.run_reader import RunTextReader
-from regard.recipes.text.spelling import character_ngrams, hash_ngram, spell, spell_text, spell_vocabulary
 from regard.runs.load import load_model
 from regard.training.config import TrainConfig
 from regard.training.optimisers import make
@@ -53,76 +63,81 @@ def test_rows_of_ngrams_are_the_same_in_every_process():
     assert all(1 <= hash_ngram(str(each)) < ROWS for each in range(1000))
 
 
+def texts_of(tokenizer, texts):
+    """As a processor encodes them."""
+    processor = TextsProcessor(LabelledTextConfig(), fitted_with(tokenizer))
+    found = [processor.encode(Example({"text": text})) for text in texts]
+    return processor, [TokenIds(each["ids"], each["unknown"]) for each in found]
+
+
+def fitted_with(tokenizer):
+    return TextsFitted(kind=tokenizer.name, vocabulary=tokenizer.size, spelled=True, tokenizer=tokenizer)
+
+
+def filled(tokenizer, texts, **how):
+    bag = BagOfNGrams(tokenizer.size + 1, 2)
+    processor, found = texts_of(tokenizer, texts)
+    fill_bag(bag, tokenizer, processor.spelling, found, **how)
+    return bag
+
+
 def test_tokens_that_differ_only_in_case_are_the_same_and_unknown_ones_are_not_spelled():
     words = Words(sorted([" ", "Cat", "cat", "dog"]))
-    same, spelling = fold_tokens(words, words.size + 1), spell_vocabulary(words)
+    same, table = fold_tokens(words, words.size + 1), Spelling(words).table
     big, small, dog = (words.encode(each)[0] for each in ("Cat", "cat", "dog"))
     assert same[big] == same[small] != same[dog]
-    assert np.array_equal(spelling[big], spelling[small]) and spelling[dog].any()
-    assert not spelling[0].any() and not spelling[words.encode(" ")[0]].any()
+    assert np.array_equal(table[big], table[small]) and table[dog].any()
+    assert not table[0].any() and not table[words.encode(" ")[0]].any()
 
 
 def test_other_tokenizers_are_spelled_too():
-    spelling = spell_vocabulary(Bytes())
-    assert spelling[ord("a")].any() and not spelling[ord(" ")].any()
+    table = Spelling(Bytes()).table
+    assert table[ord("a")].any() and not table[ord(" ")].any()
 
 
-def test_rarity_counts_training_texts(tmp_path):
-    rows = [("cat Cat dog", "a"), ("cat", "b"), ("dog sun", "a"), ("sun", "b")] * 5
-    corpus = prepare_labelled(LabelledConfig(path=write(tmp_path / "a.csv", rows)), seed=0)
-    bag = BagOfNGrams(corpus.tokenizer.size + 1, 2)
-    fill_bag(bag, corpus, share=ALONE)
-    count = int((~corpus.held).sum())
-    kept = [row for row, held in zip(rows, corpus.held, strict=True) if not held]
+def test_rarity_counts_training_texts():
+    texts = ["cat Cat dog", "cat", "dog sun", "sun"] * 4
+    tokenizer = learn("words", texts)
+    bag = filled(tokenizer, texts, share=ALONE)
     for word in ("cat", "dog", "sun"):
-        texts = sum(word in text.lower().split() for text, _ in kept)
-        found = bag.word_rarity[int(corpus.tokenizer.encode(word)[0])].item()
-        assert found == pytest.approx(rarity(texts, count), rel=1e-6)
-    texts = sum("cat" in text.lower() for text, _ in kept)  # "cat Cat" counts once
-    assert bag.part_rarity[hash_ngram("<cat")].item() == pytest.approx(rarity(texts, count), rel=1e-6)
+        found = bag.word_rarity[int(tokenizer.encode(word)[0])].item()
+        assert found == pytest.approx(rarity(8, 16), rel=1e-6)
+    # "cat Cat" counts once
+    assert bag.part_rarity[hash_ngram("<cat")].item() == pytest.approx(rarity(8, 16), rel=1e-6)
     assert bag.part_rarity[0] == 0 and bag.part_rarity[hash_ngram("zzz")] == 0
-    assert bag.word_rarity[corpus.tokenizer.unknown] == 0
-    assert bag.penalty == pytest.approx(ALONE / (STRENGTH * count))
+    assert bag.word_rarity[tokenizer.unknown] == 0
+    assert bag.penalty == pytest.approx(ALONE / (STRENGTH * 16))
 
 
-def test_unknown_words_are_spelled_and_known_ones_are_as_in_the_vocabulary(tmp_path):
-    rows = [("cat dog", "a"), ("Zebra, cat", "b"), ("zebra dog", "b"), ("cat cat cat", "a")]
-    config = LabelledConfig(path=write(tmp_path / "a.csv", rows), validation=0.0)
+def test_unknown_words_are_spelled_and_known_ones_are_as_in_the_vocabulary():
+    texts = ["cat dog", "Zebra, cat", "zebra dog", "cat cat cat"]
     tokenizer = Words(sorted([" ", ",", "cat", "dog"]))
-    corpus = prepare_labelled(config, seed=0, tokenizer=tokenizer)
-    batch = corpus.take(np.arange(4), 3, spelled=True)
+    processor, found = texts_of(tokenizer, texts)
+    batch = processor.collate([{"ids": ids, "unknown": unknown} for ids, unknown in found])
     assert batch["spelling"].shape[:2] == batch["tokens"].shape
     assert batch["spelling"][1, 0].tolist() == spell(["zebra"])[0].tolist()
     assert torch.equal(batch["spelling"][1, 0], batch["spelling"][2, 0])
-    table = torch.from_numpy(spell_vocabulary(tokenizer))
-    known = batch["tokens"] != tokenizer.unknown
-    assert torch.equal(batch["spelling"][known], table[batch["tokens"][known]])
-    for row, (text, _) in enumerate(rows):
-        real = slice(len(tokenizer.encode(text)[:3]))
-        assert torch.equal(spell_text(tokenizer, text)[:3], batch["spelling"][row, real])
-    assert corpus.take(np.arange(4), 3).get("spelling") is None
-    bag = BagOfNGrams(tokenizer.size + 1, 2)
-    fill_bag(bag, corpus)
+    known = batch["real"] & (batch["tokens"] != tokenizer.unknown)
+    assert torch.equal(batch["spelling"][known], torch.from_numpy(processor.spelling.table)[batch["tokens"][known]])
+    bag = filled(tokenizer, texts)
     assert bag.part_rarity[hash_ngram("<ze")].item() == pytest.approx(rarity(2, 4), rel=1e-6)
 
 
-def test_it_learns_endings_from_words_that_it_is_not_asked_about(tmp_path):
+def test_it_learns_endings_from_words_that_it_is_not_asked_about():
     """Each word is known to the tokenizer, but the words of the other half have no label: only what they are
     made of tells."""
+    labels = ["ing", "ous"]
     tokenizer = learn("words", [word for word, _ in endings(0) + endings(1)])
-    config = LabelledConfig(path=write(tmp_path / "a.csv", endings(0)), validation=0.0)
-    corpus = prepare_labelled(config, seed=0, tokenizer=tokenizer)
-    bag = BagOfNGrams(tokenizer.size + 1, 2)
-    fill_bag(bag, corpus)
+    bag = filled(tokenizer, [word for word, _ in endings(0)])
     optimiser = make(bag, TrainConfig(lr=0.001))
-    batch = corpus.take(np.arange(len(corpus.target)), 8)
+    tokens, other = (torch.tensor([[int(tokenizer.encode(word)[0])] for word, _ in endings(start)]) for start in (0, 1))
+    target = torch.tensor([labels.index(label) for _, label in endings(0)])
     torch.manual_seed(0)
     for _ in range(20):
-        torch.nn.functional.cross_entropy(bag(batch["tokens"]), batch.target).backward()
+        torch.nn.functional.cross_entropy(bag(tokens), target).backward()
         optimiser.step(1.0)
     bag.eval()
-    other = torch.tensor([[int(tokenizer.encode(word)[0])] for word, _ in endings(1)])
-    found = [corpus.labels[each] for each in bag(other).argmax(1).tolist()]
+    found = [labels[each] for each in bag(other).argmax(1).tolist()]
     assert found == [label for _, label in endings(1)]
 
 
@@ -152,7 +167,7 @@ def test_words_that_it_never_saw_are_known_by_their_endings(run, tmp_path):
     predicted = list(regard.predict(run.path, [text for text, _ in strange[:10]]))
     assert [next(iter(each.labels)) for each in predicted] == [label for _, label in strange[:10]]
     model = load_model(run)
-    given = RunTextReader(run, model).read(strange[0][0])
+    given = RECIPE.reader(run, model).read(strange[0][0])
     shares = model(**given.inputs).softmax(-1)[0]
     assert max(predicted[0].labels.values()) == pytest.approx(shares.max().item(), abs=1e-5)
     moved = given.move([1, 0])
@@ -176,11 +191,10 @@ def test_blocks_are_let_in_where_only_the_order_of_words_tells(tmp_path):
 def test_default_steps_follow_the_size_of_the_table_and_minutes_replace_them(tmp_path):
     small = write(tmp_path / "a.csv", [("some words", "a"), ("other words", "b")] * 20)
     large = write(tmp_path / "b.csv", [("some words " * 20, "a"), ("other words", "b")] * 4000)
-    settings = RECIPE.defaults(small)
-    assert settings.train.steps == 300 and RECIPE.defaults(large).train.steps is None
     request = TrainRequest(recipe=RECIPE, data=small)
+    assert request.defaults({"train.seed": 3}).train.steps == 300
     assert request.defaults({"train.minutes": 3.0}).train.steps is None
-    assert request.defaults({"train.seed": 3}) == settings
+    assert TrainRequest(recipe=RECIPE, data=large).defaults({}).train.steps is None
 
 
 def test_laws_of_such_a_run_hold(run):

@@ -6,71 +6,71 @@ import torch
 
 from regard.data.batch import IGNORE
 from regard.data.splits import TEST, TRAIN, VALIDATION
-from regard.recipes.translation.batches import PairSource
-from regard.recipes.translation.dataset import Corpus
+from regard.recipes.translation.config import PairsConfig
+from regard.recipes.translation.processor import PairProcessor
+from regard.recipes.translation.source import PairSource
 from regard.recipes.translation.task import shift_right
 
 TOKENS, ROWS = 200, 16
 
 
 @pytest.fixture(scope="module")
-def corpus():
+def pairs():
+    """Pairs as ids, and their splits."""
     random = np.random.default_rng(0)
-    lengths = random.geometric(0.08, (600, 2)).clip(1, 100)
+    lengths = random.geometric(0.08, (600, 2)).clip(1, 100).tolist()
     # the first id is the number of the pair, so that each can be told
-    sources, targets = ([np.full(length, number) for number, length in enumerate(side)] for side in lengths.T.tolist())
-    splits = random.choice([TRAIN, TRAIN, TRAIN, VALIDATION, TEST], 600).astype(np.uint8)
-    return Corpus(texts=(), sources=sources, targets=targets, splits=splits, vocabulary=None, info=None)
+    found = [{"source": np.full(a, i), "target": np.full(b, i)} for i, (a, b) in enumerate(lengths)]
+    return found, random.choice([TRAIN, TRAIN, TRAIN, VALIDATION, TEST], 600).astype(np.uint8)
 
 
-def make(corpus, seed=0, **how):
-    return PairSource(corpus, **{"tokens": TOKENS, "rows": ROWS, "seed": seed} | how)
+def make(pairs, seed=0, **how):
+    size = {"tokens": TOKENS, "most": ROWS, "seed": seed} | how
+    return PairSource(examples=None, processor=PairProcessor(PairsConfig()), pairs=pairs[0], splits=pairs[1], **size)
 
 
 def numbers(batch):
     return batch["source"][:, 0].tolist()
 
 
-def test_an_epoch_has_each_training_pair_once(corpus):
-    source = make(corpus)
+def test_an_epoch_has_each_training_pair_once(pairs):
+    source = make(pairs)
     for epoch in (0, 3):
         steps = range(epoch * source.steps, (epoch + 1) * source.steps)
         seen = sorted(number for step in steps for number in numbers(source.batch(step)))
-        assert seen == corpus.rows(TRAIN).tolist()
+        assert seen == source.rows("train").tolist()
 
 
-def test_a_batch_is_within_its_limits_and_has_little_padding(corpus):
-    source = make(corpus)
+def test_a_batch_is_within_its_limits_and_has_little_padding(pairs):
+    source = make(pairs)
     cells = real = 0
     for step in range(source.steps):
         batch = source.batch(step)
         width = max(batch["source"].shape[1], batch.target.shape[1])
         assert len(batch["source"]) == 1 or (len(batch["source"]) * width <= TOKENS and len(batch["source"]) <= ROWS)
-        longer = np.maximum(
-            *(np.array([len(side[i]) for i in numbers(batch)]) for side in (corpus.sources, corpus.targets))
-        )
+        longer = source.lengths[numbers(batch)]
         cells, real = cells + len(longer) * width, real + longer.sum()
     assert real / cells > 0.8
-    assert max(len(make(corpus, rows=3).batch(step)["source"]) for step in range(50)) == 3
-    assert make(corpus, tokens=1000).steps < source.steps
+    assert max(len(make(pairs, most=3).batch(step)["source"]) for step in range(50)) == 3
+    assert make(pairs, tokens=1000).steps < source.steps
 
 
-def test_a_batch_follows_from_seed_and_step_alone(corpus):
-    here, there = make(corpus), make(corpus)
+def test_a_batch_follows_from_seed_and_step_alone(pairs):
+    here, there = make(pairs), make(pairs)
     steps = [0, 1, here.steps, 5 * here.steps + 2]
     first = {step: here.batch(step) for step in steps}
     for step in reversed(steps):
         again = there.batch(step)
         assert torch.equal(first[step]["source"], again["source"]) and torch.equal(first[step].target, again.target)
     assert numbers(first[0]) != numbers(first[here.steps])
-    assert any(numbers(make(corpus, seed=1).batch(step)) != numbers(first[step]) for step in (0, 1))
+    assert any(numbers(make(pairs, seed=1).batch(step)) != numbers(first[step]) for step in (0, 1))
 
 
-def test_the_other_splits_come_whole_and_in_one_order(corpus):
-    source = make(corpus)
-    for split, batches in ((VALIDATION, source.validation), (TEST, source.test)):
-        told = [number for batch in batches() for number in numbers(batch)]
-        assert told == source.rows_of(split).tolist() and sorted(told) == corpus.rows(split).tolist()
+def test_the_other_splits_come_whole_and_in_one_order(pairs):
+    source = make(pairs)
+    for split in ("validation", "test"):
+        told = [number for batch in source.of(split) for number in numbers(batch)]
+        assert told == source.order(split).tolist() and sorted(told) == source.rows(split).tolist()
 
 
 def test_the_decoder_reads_what_comes_before_each_target():

@@ -10,15 +10,38 @@ import pytest
 
 from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.errors import RegardError
-from regard.recipes.translation.dataset import PairsConfig, prepare_pairs, read_other_pairs
-from regard.recipes.translation.made_pairs import LONGEST, make_date_pairs, make_reverse_pairs
-from regard.recipes.translation.read_pairs import read_pairs
+from regard.recipes.job import DataContext
+from regard.recipes.translation.config import PairsConfig, choose_defaults
+from regard.recipes.translation.made_pairs import LONGEST
+from regard.recipes.translation.pairs import pair_of
+from regard.recipes.translation.problem import Translate
+from regard.recipes.translation.processor import PairProcessor
 
 SIDES = [("a dog", "ein Hund"), ("two cats", "zwei Katzen"), ("a red bus", "ein roter Bus")]
 
 
+def read_pairs(path, beside=None, source=None, target=None):
+    config = PairsConfig(path=path, beside=beside, source=source, target=target)
+    return PairProcessor(config).read(path, want="learn")
+
+
+def draw_pairs(name, count, share, seed):
+    config = PairsConfig(path=name, pairs=count, validation=share, test=share)
+    return PairProcessor(config).read(name, want="learn").draw(seed)
+
+
+def prepare(config):
+    """The job of a training on these pairs."""
+    settings = choose_defaults(config, None, "transformer")
+    return Translate().prepare(settings, "encoderdecoder", DataContext(cache=None))
+
+
 def pairs_of(found):
-    return [(pair.source, pair.target) for pair in found.pairs]
+    return [pair_of(found, i) for i in range(len(found))]
+
+
+def sides_of(found):
+    return found.about["sides"]
 
 
 def table(folder, name):
@@ -42,8 +65,8 @@ def table(folder, name):
 @pytest.mark.parametrize("name", ["pairs.tsv", "pairs.csv", "pairs.jsonl", "nested.jsonl", "pairs.parquet"])
 def test_tables(name, tmp_path):
     path = table(tmp_path, name)
-    found = read_pairs(path, None, None, None)
-    assert pairs_of(found) == SIDES and (found.source, found.target) == ("en", "de")
+    found = read_pairs(path)
+    assert pairs_of(found) == SIDES and sides_of(found) == ("en", "de")
     back = read_pairs(path, None, "de", "en")
     assert pairs_of(back) == [(b, a) for a, b in SIDES]
     assert pairs_of(read_pairs(path, None, None, "en")) == pairs_of(back)
@@ -63,19 +86,19 @@ def test_two_files_and_a_folder_packed_or_not(tmp_path):
     for name, side in (("test2016.en", 0), ("test2016.de", 1)):
         write_side(tmp_path / name, [f"{pair[side]}!" for pair in SIDES])
     (tmp_path / "README.md").write_text("not a pair")
-    beside = read_pairs(str(tmp_path / "train.en"), str(tmp_path / "train.de.gz"), None, None)
-    assert pairs_of(beside) == SIDES and (beside.source, beside.target) == ("en", "de")
+    beside = read_pairs(str(tmp_path / "train.en"), str(tmp_path / "train.de.gz"))
+    assert pairs_of(beside) == SIDES and sides_of(beside) == ("en", "de")
     found = read_pairs(str(tmp_path), None, "en", "de")
     assert np.bincount(found.splits).tolist() == [3, 3, 3] and not found.notes
     assert pairs_of(found)[-1][0].endswith("!") and found.splits[-1] == TEST
-    guessed = read_pairs(str(tmp_path), None, None, None)
-    assert guessed.source == "de" and "from de to en" in guessed.notes[0]
+    guessed = read_pairs(str(tmp_path))
+    assert sides_of(guessed)[0] == "de" and "from de to en" in guessed.notes[0]
 
 
 def test_line_marks_inside_a_sentence_end_no_line(tmp_path):
     (tmp_path / "a.en").write_text("one\u2028two\nthree\n")
     write_side(tmp_path / "a.de.gz", ["eins\x85zwei", "drei"])
-    found = read_pairs(str(tmp_path / "a.en"), str(tmp_path / "a.de.gz"), None, None)
+    found = read_pairs(str(tmp_path / "a.en"), str(tmp_path / "a.de.gz"))
     assert pairs_of(found) == [("one two", "eins zwei"), ("three", "drei")]
 
 
@@ -145,19 +168,16 @@ def test_empty_and_long_sides_and_repeats_are_counted(tmp_path):
     rows = [*SIDES, ("", "leer"), ("x" * 40, "lang")] + [(f"dog {i}", f"Hund {i}") for i in range(30)]
     (tmp_path / "train.tsv").write_text("\n".join("\t".join(row) for row in [("en", "de"), *rows]))
     (tmp_path / "val.tsv").write_text("en\tde\na dog\tHund\n")
-    config = PairsConfig(path=str(tmp_path), context=30)
-    corpus = prepare_pairs(config, seed=0)
-    assert (corpus.info.train, corpus.info.validation) == (len(rows) - 3, 1)
-    said = " ".join(corpus.notes)
+    job = prepare(PairsConfig(path=str(tmp_path), context=30))
+    assert (job.counts["train"], job.counts["validation"]) == (len(rows) - 3, 1)
+    said = " ".join(job.notes)
     assert "1 of 36 pairs has an empty side (the first in line 5)" in said
     assert "more than 30 tokens" in said and "source of 1 training pair is" in said
-    kept = prepare_pairs(PairsConfig(path=str(tmp_path), context=64, repeated="keep"), seed=0)
-    assert kept.info.train == len(rows) - 1
+    kept = prepare(PairsConfig(path=str(tmp_path), context=64, repeated="keep"))
+    assert kept.counts["train"] == len(rows) - 1
     for wrong, words in (({}, "empty side"), ({"context": 64}, "empty side")):
         with pytest.raises(RegardError, match=words):
-            prepare_pairs(PairsConfig(path=str(tmp_path), wrong="refuse", **wrong), seed=0)
-    other = read_other_pairs(PairsConfig(path=str(tmp_path / "train.tsv"), context=30), kept.vocabulary, 0)
-    assert other.info.test == len(rows) - 1  # nothing is left out of a figure because it is long
+            prepare(PairsConfig(path=str(tmp_path), wrong="refuse", **wrong))
 
 
 @pytest.mark.parametrize("tokens", ["characters", "words", "bytes", "bpe"])
@@ -165,32 +185,34 @@ def test_empty_and_long_sides_and_repeats_are_counted(tmp_path):
 def test_every_kind_of_tokens_gives_the_text_back(tokens, vocabularies, tmp_path):
     path = table(tmp_path, "pairs.tsv")
     config = PairsConfig(path=path, tokens=tokens, vocabulary=300, vocabularies=vocabularies, validation=0.0)
-    corpus = prepare_pairs(config, seed=0)
-    words = corpus.vocabulary
-    for pair, target in zip(corpus.texts, corpus.targets, strict=True):
-        assert words.decode(target.tolist()) == pair.target and target[-1] == words.end
+    source = prepare(config).source
+    words = source.processor.vocabulary
+    for i, pair in enumerate(source.pairs):
+        target = pair["target"]
+        assert words.decode(target.tolist()) == pair_of(source.examples, i)[1] and target[-1] == words.end
     assert words.shared == (vocabularies == "shared")
-    assert corpus.sources[0].max() < words.source_size and max(map(max, corpus.targets)) < words.size
+    assert source.pairs[0]["source"].max() < words.source_size
+    assert max(pair["target"].max() for pair in source.pairs) < words.size
 
 
 def test_reversed_numbers_are_as_joeys():
-    found = make_reverse_pairs(2000, (0.1, 0.1), seed=0)
-    assert all(pair.target.split() == pair.source.split()[::-1] for pair in found.pairs)
+    found = draw_pairs("reverse", 2000, 0.1, seed=0)
+    assert all(target.split() == source.split()[::-1] for source, target in pairs_of(found))
     assert np.bincount(found.splits).tolist() == [1600, 200, 200]
-    lengths = np.array([len(pair.source.split()) for pair in found.pairs])
+    lengths = np.array([len(source.split()) for source, _ in pairs_of(found)])
     for split in (TRAIN, VALIDATION, TEST):
         assert lengths[found.splits == split].max() == LONGEST[split]
-    again = make_reverse_pairs(2000, (0.1, 0.1), seed=0)
-    assert pairs_of(found) == pairs_of(again) != pairs_of(make_reverse_pairs(2000, (0.1, 0.1), seed=1))
-    with pytest.raises(RegardError, match="3 made pairs leave none"):
-        make_reverse_pairs(3, (0.5, 0.5), seed=0)
+    again = draw_pairs("reverse", 2000, 0.1, seed=0)
+    assert pairs_of(found) == pairs_of(again) != pairs_of(draw_pairs("reverse", 2000, 0.1, seed=1))
+    with pytest.raises(RegardError, match="2 made pairs leave none"):
+        draw_pairs("reverse", 2, 0.3, seed=0)
 
 
 def test_dates_are_written_by_babel():
     pytest.importorskip("babel")
-    found = make_date_pairs(300, (0.1, 0.1), seed=0)
-    assert len({pair.source for pair in found.pairs}) == 300
-    assert all(len(pair.target) == 10 and pair.target[4] == "-" for pair in found.pairs)
+    found = draw_pairs("dates", 300, 0.1, seed=0)
+    assert len({source for source, _ in pairs_of(found)}) == 300
+    assert all(len(target) == 10 and target[4] == "-" for _, target in pairs_of(found))
     # the same text never means two days
     assert len(dict(pairs_of(found))) == 300
 
@@ -199,21 +221,30 @@ def test_without_babel_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
     monkeypatch.setitem(sys.modules, "babel.dates", None)
     with pytest.raises(ImportError, match=r"regard\[translate\].*--data reverse"):
-        make_date_pairs(10, (0.1, 0.1), seed=0)
+        draw_pairs("dates", 10, 0.1, seed=0)
+
+
+def test_pairs_in_memory_are_read_as_those_of_a_file():
+    frames = [SIDES, [{"en": a, "de": b} for a, b in SIDES], {"en": [a for a, _ in SIDES], "de": [b for _, b in SIDES]}]
+    for given in frames:
+        found = PairProcessor(PairsConfig()).read(given, want="learn")
+        assert pairs_of(found) == SIDES
+    with pytest.raises(RegardError, match="a int is no table"):
+        PairProcessor(PairsConfig()).read(3, want="learn")
 
 
 def test_packed_tables_of_a_folder_are_read(tmp_path):
     for split, rows in (("train", "a\tb\nc\td\n"), ("val", "e\tf\n")):
         (tmp_path / f"{split}.tsv.gz").write_bytes(gzip.compress(f"en\tde\n{rows}".encode()))
-    found = read_pairs(str(tmp_path), None, None, None)
-    assert [pair[:2] for pair in found.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
-    assert (found.source, found.target) == ("en", "de") and found.splits.tolist() == [0, 0, 1]
-    assert read_pairs(str(tmp_path / "val.tsv.gz"), None, None, None).pairs == [("e", "f", 2)]
+    found = read_pairs(str(tmp_path))
+    assert pairs_of(found) == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert sides_of(found) == ("en", "de") and found.splits.tolist() == [0, 0, 1]
+    assert read_pairs(str(tmp_path / "val.tsv.gz")).names(0) == "line 2"
 
 
 def test_one_pair_is_too_few_for_a_validation_split(tmp_path):
     (tmp_path / "one.tsv").write_text("en\tde\na\tb\n")
     config = PairsConfig(path=str(tmp_path / "one.tsv"))
     with pytest.raises(RegardError, match="there is 1 row, .*data.validation 0"):
-        prepare_pairs(config, seed=0)
-    assert prepare_pairs(replace(config, validation=0.0), seed=0).info.train == 1
+        prepare(config)
+    assert prepare(replace(config, validation=0.0)).counts["train"] == 1

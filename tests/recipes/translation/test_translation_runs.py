@@ -11,16 +11,15 @@ import pytest
 import torch
 
 import regard
-from regard.data.splits import SPLITS
 from regard.errors import RegardError
 from regard.generation.batch_readers import generate_targets
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
-from regard.recipes.settings import read_settings
-from regard.recipes.translation import measures
-from regard.recipes.translation.job import read_corpus
-from regard.recipes.translation.run_reader import RunPairReader
-from regard.recipes.translation.search import most_tokens
+from regard.recipes.translation import evaluation
+from regard.recipes.translation.pairs import pair_of
+from regard.recipes.translation.problem import Translate
+from regard.recipes.translation.search import longest_tokens
+from regard.recipes.translation.source import take_evenly
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.training.progress import Observer
@@ -105,13 +104,10 @@ def test_weights_may_be_kept_by_the_bleu_of_greedy_translations(table, tmp_path)
     looks = [event for event in run.metrics() if event["event"] == "validation"]
     assert run.config.keep == "BLEU" and len(looks) == 4 and looks[-1]["BLEU"] > looks[0]["BLEU"]
     assert any("30 of the" in event.get("text", "") for event in run.metrics())
-    recipe = get_recipe("translation")
-    settings = read_settings(recipe.settings_class(run.config), run)
-    corpus = read_corpus(settings.data, settings.train, DataContext(cache=None, old=run))
-    rows = corpus.rows(SPLITS["validation"])
-    pairs = [corpus.texts[row] for row in rows[np.linspace(0, len(rows) - 1, 30).astype(int)]]
-    found = regard.predict(run.path, [pair.source for pair in pairs], options={"beams": 1})
-    wanted = sacrebleu.corpus_bleu([each.answer for each in found], [[pair.target for pair in pairs]]).score
+    source = Translate().prepare_again(run, DataContext(cache=None, old=run)).source
+    pairs = [pair_of(source.examples, row) for row in take_evenly(source.rows("validation"), 30).tolist()]
+    found = regard.predict(run.path, [text for text, _ in pairs], options={"beams": 1})
+    wanted = sacrebleu.corpus_bleu([each.answer for each in found], [[target for _, target in pairs]]).score
     assert max(look["BLEU"] for look in looks) == pytest.approx(wanted, abs=1e-9)
     with pytest.raises(Killed):
         regard.train("translation", out=tmp_path / "killed", observers=[Killer()], **new, **how)
@@ -156,7 +152,7 @@ def test_what_is_unknown_is_said_and_what_is_no_text_writes_nothing(run, tmp_pat
 def test_a_long_text_has_a_translation_of_bounded_length(run, monkeypatch, capsys):
     """A model that never ends writes four times as much as the longest side of training, which is 16, and no more."""
     model = load_model(run)
-    assert most_tokens([model], 5, 2.0) == 20 and most_tokens([model], 5000, 2.0) == 64
+    assert longest_tokens([model]) == 64 and Translate().open(run).most_tokens(5) < 64
     asked = []
 
     def search(models, ids, real, *, max_new, **how):
@@ -267,7 +263,7 @@ def test_what_is_wrong_is_said_in_one_line(words, said, run, table, tmp_path, mo
 
 def test_looking_shows_source_and_target(run):
     model = get_recipe("translation").load(run)
-    reader = RunPairReader(run, model)
+    reader = Translate().reader(run, model)
     asked = reader.read("abc", "AB")
     assert [stream.labels for stream in asked.streams] == [("<begin>", "A", "B"), ("a", "b", "c", "<end>")]
     assert model(**asked.inputs).shape[:2] == (1, 3)
@@ -278,7 +274,7 @@ def test_looking_shows_source_and_target(run):
 
 
 def test_looking_says_what_is_left_out(run):
-    reader = RunPairReader(run, get_recipe("translation").load(run))
+    reader = Translate().reader(run, get_recipe("translation").load(run))
     odd = reader.read("a💥c", "Aß")
     assert [stream.labels for stream in odd.streams] == [("<begin>", "A"), ("a", "c", "<end>")]
     source, target = odd.notes
@@ -312,22 +308,22 @@ def test_every_kind_trains_and_translates(kind, table, tmp_path):
 def test_sacrebleu_is_what_computes(run, monkeypatch):
     sacrebleu = pytest.importorskip("sacrebleu")
     texts, references = ["the cat sat on the mat", "a dog"], ["the cat sat on a mat", "A dog"]
-    found = measures.score_translations(texts, references, all=True)
+    found = evaluation.score_translations(texts, references, all=True)
     assert found["BLEU"].value == sacrebleu.corpus_bleu(texts, [references]).score
     assert found["chrF"].value == sacrebleu.corpus_chrf(texts, [references]).score
     assert found["BLEU lower-cased"].value > found["BLEU"].value
     assert "tok:13a" in found["BLEU"].signature and "case:lc" in found["BLEU lower-cased"].signature
-    same = measures.score_translations(references, references)
+    same = evaluation.score_translations(references, references)
     assert same["chrF"].value == pytest.approx(100) == same["BLEU"].value
     # one word has no four in a row, so that sacrebleu's BLEU of anything would be 0
-    assert "BLEU" not in measures.score_translations(["a", "b"], ["a", "b"], all=True)
+    assert "BLEU" not in evaluation.score_translations(["a", "b"], ["a", "b"], all=True)
     told = regard.evaluate(run.path)
     assert {"chrF", "TER", "TER lower-cased"} <= told.measures.keys()
     assert len(told.shown) == 2 and "case:mixed" in told.format()
     planted = type("Planted", (), {"corpus_score": lambda *_: type("S", (), {"score": 12.5})})
     planted.get_signature = lambda self: "planted"
-    monkeypatch.setattr(measures, "import_sacrebleu", lambda: type("M", (), {"BLEU": planted, "CHRF": planted}))
-    assert measures.score_translations(texts, references)["BLEU"] == (12.5, "planted")
+    monkeypatch.setattr(evaluation, "import_sacrebleu", lambda: type("M", (), {"BLEU": planted, "CHRF": planted}))
+    assert evaluation.score_translations(texts, references)["BLEU"] == (12.5, "planted")
 
 
 def test_without_sacrebleu_the_rest_is_measured_and_a_note_says_what_to_do(run, monkeypatch):

@@ -7,6 +7,11 @@ function view(name, title, draw) {
   views.set(name, { title, draw });
 }
 
+// What draws a part: the script of its view; a figure, which says what its tab is called, needs none of its own.
+function drawerOf(part) {
+  return views.get(part.view) ?? (part.tab ? views.get("figure") : null) ?? null;
+}
+
 // What an open view needs to know about the page around it: when to paint again, and when it is over.
 class Here {
   constructor(page) {

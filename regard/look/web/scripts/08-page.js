@@ -25,7 +25,7 @@ class Page {
   }
 
   get parts() {
-    return this.data.views.filter((part) => views.has(part.view));
+    return this.data.views.filter(drawerOf);
   }
 
   get part() {
@@ -77,7 +77,7 @@ class Page {
     this.panel.className = `panel view-${name}`;
     this.place.dataset.view = name;
     refill(this.panel);
-    views.get(name).draw(this.part, this.panel, this.here);
+    drawerOf(this.part).draw(this.part, this.panel, this.here);
   }
 
   stepped(event) {
@@ -109,7 +109,7 @@ function answerWords({ input, views: parts }) {
 }
 
 function titleOf(part) {
-  const { title } = views.get(part.view);
+  const { title } = drawerOf(part);
   return typeof title === "function" ? title(part) : title;
 }
 

@@ -67,7 +67,7 @@ def join_tables(table: Table, nodes: Table | Parts | None, label: str, config: G
     known: dict[str, Any] = {"edge_labels": labels, "edge_x": None}
     if chosen and len(table):
         advice = "give --data.columns with columns of numbers"
-        known["edge_x"] = table.finite_numbers(chosen, advice, "fill them in").astype(np.float32)
+        known["edge_x"] = table.numbers(chosen, advice, "fill them in").astype(np.float32)
     notes = (*table.notes, *notes)
     if nodes is None:
         check_columns(config, [(table, taken)])
@@ -208,7 +208,7 @@ def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: 
         if config.missing == "fill":
             x = table.numbers(features, advice)
         else:
-            x = table.finite_numbers(features, advice, WAYS)
+            x = table.numbers(features, advice, WAYS)
         x = x.astype(np.float32)
     return {
         "x": x,

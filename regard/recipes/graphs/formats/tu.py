@@ -87,13 +87,13 @@ def _numbers(table: Table, config: GraphTables) -> Array:
     advice = "attributes are numbers"
     if config.missing == "fill":
         return table.numbers(table.names, advice).astype(np.float32)
-    return table.finite_numbers(table.names, advice, WAYS).astype(np.float32)
+    return table.numbers(table.names, advice, WAYS).astype(np.float32)
 
 
 def _whole_column(table: Table, column: int) -> Array:
     if len(table.names) <= column:
         raise RegardError(f"{table.where(0)} has one value, expected two whole numbers")
-    found = table.finite_numbers([table.names[column]], "expected a whole number", "fill them in")[:, 0]
+    found = table.numbers([table.names[column]], "expected a whole number", "fill them in")[:, 0]
     wrong = np.flatnonzero(found != np.round(found))
     if len(wrong):
         raise RegardError(f"{table.where(int(wrong[0]))} has '{found[wrong[0]]}', expected a whole number")

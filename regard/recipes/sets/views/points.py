@@ -4,25 +4,24 @@ other elements."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
+from regard.look.draw_figure import draw_figure
+from regard.look.figure import FIGURE_FILES, Figure, Measure
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
-from regard.look.view import View, web_files
+from regard.look.view import View
 from regard.look.views.contribution import evidence_terms, left_out, seconds, why_not
 from regard.look.views.embeddings import principal
 from regard.models.additive import Additive
 from regard.recipes.sets.model_input import OfPoints, SetInput
 from regard.recipes.sets.views.attention_roles import Role, role_of
 from regard.recipes.sets.views.max_pool import Maximum, enough, maxima
-from regard.recipes.sets.views.still import draw_points
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
@@ -44,21 +43,21 @@ class PointsView(View):
     """The set as points in space."""
 
     name, order, stands_alone = "points", 10, True
-    files = web_files(Path(__file__).parents[1], "33-rows.js", "33-sources.js", "34-points.js", "points.css")
+    files = FIGURE_FILES
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, SetInput)
 
     def build(self, scene: Scene) -> dict[str, Any]:
         assert isinstance(scene.given, SetInput)
-        return points(scene.model, scene.seen, scene.out, scene.given)
+        return {"view": self.name, **points(scene.model, scene.seen, scene.out, scene.given).to_json()}
 
     def still(self, scene: Scene, title: str) -> Any:
-        return draw_points(scene.view(self.name) or {}, title)
+        return draw_figure(scene.view(self.name) or {}, title)
 
 
-def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -> dict[str, Any]:
-    """The data of the view."""
+def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -> Figure:
+    """The figure of the view."""
     x = given.rows.float()
     n = len(x)
     heard = [(entry, role) for entry in seen if (role := role_of(model, entry, n)) is not None]
@@ -70,22 +69,23 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
     few = None
     if count < n:
         few = f"{count:,} of {n:,} points are drawn, evenly spaced; the weights are those among all points."
-    return {
-        "view": "points",
-        "count": n,
-        "shown": None if count == n else encode_arrays.pack_array(shown.numpy().astype(np.uint32)),
-        "axes": axes,
-        "places": encode_arrays.pack_array(places[shown].numpy()),
-        "columns": list(given.columns[:COLUMNS]),
-        "wide": len(given.columns),
-        "numbers": encode_arrays.pack_array(x[shown, :COLUMNS].numpy()),
-        "layers": [layer(entry, role, shown) for entry, role in heard],
-        "measures": [
-            measure | {"values": encode_arrays.pack_array(measure["values"][shown].float().numpy())}
-            for measure in measures
-        ],
-        "note": " ".join(each for each in (few, drawn, doubt) if each) or None,
-    }
+    return Figure(
+        tab="Points",
+        title="The set",
+        kind="point cloud",
+        thing="point",
+        facts=f"{n:,} points",
+        count=n,
+        shown=None if count == n else shown,
+        axes=axes,
+        places=places[shown],
+        columns=given.columns[:COLUMNS],
+        wide=len(given.columns),
+        numbers=x[shown, :COLUMNS],
+        layers=[layer(entry, role, shown) for entry, role in heard],
+        measures=[measure._replace(values=measure.values[shown]) for measure in measures],
+        note=" ".join(each for each in (few, drawn, doubt) if each) or None,
+    )
 
 
 def place_points(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | None]:
@@ -141,14 +141,12 @@ def _weights_of(entry: Entry, role: Role) -> Tensor:
 # ---- models without attention
 
 
-def _without_attention(model: nn.Module, out: Any, given: SetInput) -> tuple[list[dict[str, Any]], str | None]:
+def _without_attention(model: nn.Module, out: Any, given: SetInput) -> tuple[list[Measure], str | None]:
     """Measures of points in a model without attention, and a note on what cannot be measured."""
     x: Tensor = given.inputs[given.points]
     if isinstance(model, Additive):
         terms = evidence_terms(model, out, given)
-        return [
-            {"name": terms.title, "sentence": terms.sentence, "signed": True, "values": terms.values[0].cpu()}
-        ], None
+        return [Measure(terms.title, terms.sentence, terms.values[0])], None
     with torch.no_grad(), maxima(model) as found:
         model(**given.inputs)
     found = [each for each in found if len(each.has) == x.shape[1] and x.shape[0] == 1]
@@ -161,7 +159,7 @@ def _without_attention(model: nn.Module, out: Any, given: SetInput) -> tuple[lis
     lost = left_out(closed, x, None, wait=wait)
     if lost is None:
         return [], f"{NO_ATTENTION} {why_not('point', wait)}"
-    return [{"name": "leave one out", "sentence": LEFT_OUT, "signed": True, "values": lost[0].cpu()}], None
+    return [Measure("leave one out", LEFT_OUT, lost[0])], None
 
 
 def _out_of_whole(out: Any) -> bool:
@@ -172,7 +170,7 @@ def _out_of_whole(out: Any) -> bool:
         return False
 
 
-def _decided(model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list[Maximum]) -> list[dict[str, Any]]:
+def _decided(model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list[Maximum]) -> list[Measure]:
     """The points that decide each maximum. A second forward pass tests whether a few of them are enough."""
     few = enough(found)
     with torch.no_grad():
@@ -189,11 +187,11 @@ def _decided(model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list
         else:
             more = ""
     return [
-        {
-            "name": f"maximum in {each.name}" + (f", call {each.call + 1}" if each.call else ""),
-            "sentence": DECIDES.format(each.has.shape[1]) + more,
-            "signed": False,
-            "values": each.alone,
-        }
+        Measure(
+            name=f"maximum in {each.name}" + (f", call {each.call + 1}" if each.call else ""),
+            sentence=DECIDES.format(each.has.shape[1]) + more,
+            values=each.alone,
+            signed=False,
+        )
         for each in reversed(found)
     ]

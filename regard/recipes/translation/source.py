@@ -2,63 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import torch
 
 from regard.data.array import Array
-from regard.data.batch import IGNORE, Batch, Source, generator, pad_rows
-from regard.data.splits import TEST, TRAIN, VALIDATION
+from regard.data.batch import Batch, Source, generator
+from regard.data.splits import SPLITS, TRAIN
 from regard.errors import RegardError
-from regard.recipes.translation.dataset import Corpus
+from regard.recipes.example import Examples
+from regard.recipes.processor import Encoded
+from regard.recipes.translation.processor import PairProcessor
 
 WIDER = 1.15  # lengths in a bucket differ by this factor, and by two tokens
 LEAST = 4  # batches that a bucket has at least: fewer would always hold the same pairs
 
 
+@dataclass(eq=False, kw_only=True)
 class PairSource(Source):
-    """Pairs in batches: tokens are sources b m, target are targets b n with their end, IGNORE beyond it.
+    """Pairs in batches, as `PairProcessor.collate` makes them.
 
     A bucket holds training pairs of similar length (that of the longer side), and gives batches of `tokens`
-    tokens, or of `rows` pairs if that is less. An epoch is one order of the pairs of each bucket and one order
+    tokens, or of `most` pairs if that is less. An epoch is one order of the pairs of each bucket and one order
     of all batches, both drawn by (seed, epoch); it has the same number of batches each time, so that the batch
     of a step depends on nothing but seed and step.
     """
 
-    def __init__(self, corpus: Corpus, *, tokens: int, rows: int, seed: int) -> None:
-        if tokens < 1 or rows < 1:
-            raise RegardError(f"a batch needs at least one token and one pair, got {tokens} and {rows}")
-        self.corpus, self.tokens, self.most, self.seed = corpus, tokens, rows, seed
-        pairs = zip(corpus.sources, corpus.targets, strict=True)
-        self.lengths = np.array([max(map(len, pair)) for pair in pairs], dtype=np.int64)
-        self.buckets = self._cut_into_buckets(corpus.rows(TRAIN))
-        self.steps = sum(len(self._parts(bucket)) for bucket in self.buckets)  # of an epoch
+    examples: Examples
+    processor: PairProcessor
+    pairs: Sequence[Encoded]  # of the examples; empty if in no split
+    splits: Array  # uint8 n
+    tokens: int
+    most: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1 or self.most < 1:
+            raise RegardError(f"a batch needs at least one token and one pair, got {self.tokens} and {self.most}")
+        self.lengths = np.array([max(map(len, pair.values()), default=0) for pair in self.pairs], dtype=np.int64)
         self._kept: tuple[int, list[Array]] = (-1, [])  # the last epoch, to draw each order once
+
+    @cached_property
+    def buckets(self) -> list[Array]:
+        return self._cut_into_buckets(np.flatnonzero(self.splits == TRAIN))
+
+    @cached_property
+    def steps(self) -> int:
+        """Batches of an epoch."""
+        return sum(len(self._parts(bucket)) for bucket in self.buckets)
 
     def batch(self, step: int) -> Batch:
         epoch, place = divmod(step, self.steps)
         if self._kept[0] != epoch:
-            self._kept = (epoch, self._order(epoch))
+            self._kept = (epoch, self._draw_epoch(epoch))
         return self._take(self._kept[1][place])
 
     def validation(self) -> Iterator[Batch]:
-        return self.batches(VALIDATION)
+        return self.of("validation")
 
-    def test(self) -> Iterator[Batch]:
-        return self.batches(TEST)
-
-    def batches(self, split: int) -> Iterator[Batch]:
+    def of(self, split: str) -> Iterator[Batch]:
         """All pairs of a split, the same every time."""
         return (self._take(part) for part in self._in_order(split))
 
-    def rows_of(self, split: int) -> Array:
+    def order(self, split: str) -> Array:
         """The numbers of the pairs of a split, in the order of its batches."""
         return np.concatenate([np.zeros(0, dtype=np.int64), *self._in_order(split)])
 
-    def _in_order(self, split: int) -> list[Array]:
+    def rows(self, split: str) -> Array:
+        """The same, in the order of the data."""
+        return np.flatnonzero(self.splits == SPLITS[split])
+
+    def _in_order(self, split: str) -> list[Array]:
         """Pairs sorted by length, in batches."""
-        rows = self.corpus.rows(split)
+        rows = self.rows(split)
         rows = rows[np.argsort(self.lengths[rows], kind="stable")]
         found: list[Array] = []
         start = 0
@@ -95,18 +113,21 @@ class PairSource(Source):
         most = self._fits(self.lengths[bucket].max())
         return np.array_split(bucket, -(-len(bucket) // most))
 
-    def _order(self, epoch: int) -> list[Array]:
+    def _draw_epoch(self, epoch: int) -> list[Array]:
         random = generator(self.seed, 1, epoch)
-        parts = [part for bucket in self.buckets for part in self._shuffled(bucket, random)]
+        parts = [part for bucket in self.buckets for part in self._shuffle(bucket, random)]
         return [parts[place] for place in random.permutation(len(parts))]
 
-    def _shuffled(self, bucket: Array, random: np.random.Generator) -> list[Array]:
+    def _shuffle(self, bucket: Array, random: np.random.Generator) -> list[Array]:
         bounds = np.cumsum([len(part) for part in self._parts(bucket)])[:-1]
         return np.split(random.permutation(bucket), bounds)
 
     def _take(self, rows: Array) -> Batch:
-        source, source_real = pad_rows([self.corpus.sources[row] for row in rows])
-        target, real = pad_rows([self.corpus.targets[row] for row in rows])
-        if real is not None:
-            target = torch.where(real, target, IGNORE)
-        return Batch({"source": source, "real": source_real}, target, size=source.numel())
+        return self.processor.collate([self.pairs[row] for row in rows])
+
+
+def take_evenly(rows: Array, most: int) -> Array:
+    """So many of some rows, or all if there are no more."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(int)]

@@ -1,12 +1,11 @@
-// The elements of a set as the rows of a table, with their weights: what is drawn beside it, in numbers.
+// The things of a figure as the rows of a table, with their weights: what is drawn beside it, in numbers.
 
 const MOST_ROWS = 100;
-const FEW_ROWS = 200;    // points of a cloud that are listed, too
 const FEW_WEIGHTS = 6;   // learned vectors that have a column each
 
 const rowsShown = { by: "weight" };
 
-class PointRows {
+class FigureRows {
   constructor(figure) {
     this.figure = figure;
     this.place = make("div");
@@ -15,32 +14,26 @@ class PointRows {
       rowsShown.by = way;
       this.show();
     });
-    this.element = make("section", { class: "point-rows", "aria-label": "rows of the set" }, make("div", { class: "title-line" },
+    this.element = make("section", { class: "point-rows", "aria-label": "rows" }, make("div", { class: "title-line" },
       make("h3", {}, "Rows"), by), this.place, this.words);
-    this.element.hidden = !this.wanted;
+    this.element.hidden = !figure.part.rows;
   }
 
-  // rows of a table, and few points
-  get wanted() {
-    const { part } = this.figure;
-    return part.count <= FEW_ROWS || part.axes.some((name) => /^PC\d$/.test(name));
-  }
-
-  // [[words, value of a point, signed], …] of what colours the picture now
+  // [[words, value of a thing, signed], …] of what colours the picture now
   get weights() {
     const { figure } = this;
     const { source } = figure;
     if (!source?.proved || !source.of) return [];
     if (source.many) {
-      const few = Array.from({ length: source.layer.count }, (_, k) => k).filter((k) => !pointsShown.off.has(k)).slice(0, FEW_WEIGHTS);
-      return few.map((each) => [source.called(each), source.of(each, pointsShown.head), false]);
+      const few = Array.from({ length: source.layer.count }, (_, k) => k).filter((k) => !figureShown.off.has(k)).slice(0, FEW_WEIGHTS);
+      return few.map((each) => [source.called(each), source.of(each, figureShown.head), false]);
     }
     const words = source.measure ? source.title : figure.row ? "weight" : "attention received";
-    return [[words, figure.row ?? source.of(0, pointsShown.head), Boolean(source.measure?.signed)]];
+    return [[words, figure.row ?? source.of(0, figureShown.head), Boolean(source.measure?.signed)]];
   }
 
   show() {
-    if (!this.wanted || !this.figure.columns) return;
+    if (!this.figure.part.rows || !this.figure.columns) return;
     const { figure, weights } = this;
     const { part, count } = figure;
     const wide = part.columns.length;
@@ -52,10 +45,10 @@ class PointRows {
       make("span", { class: "share", style: `width: ${(46 * Math.abs(values[k])) / most[w]}px; --colour: ${css(around && values[k] < 0 ? diverging(-0.8) : around ? diverging(0.8) : sequential(0.55))}` }),
       around ? signed(values[k]) : three(values[k]));
     const rows = order.slice(0, MOST_ROWS).map((k) => make("tr", {
-      "aria-selected": String(pointsShown.chosen === k), onpointerenter: () => figure.point(k), onpointerleave: () => figure.point(null),
+      "aria-selected": String(figureShown.chosen === k), onpointerenter: () => figure.point(k), onpointerleave: () => figure.point(null),
     }, make("th", { scope: "row" }, make("button", { type: "button", class: "row-number", onclick: () => this.choose(k) }, nth(figure.names[k]))),
     part.columns.map((_, d) => make("td", {}, asWritten(figure.columns[k * wide + d]))), weights.map((each, w) => cell(each, k, w))));
-    const head = make("tr", {}, make("th", { scope: "col" }, "point"), part.columns.map((name) => make("th", { scope: "col" }, shown(name))),
+    const head = make("tr", {}, make("th", { scope: "col" }, part.thing), part.columns.map((name) => make("th", { scope: "col" }, shown(name))),
       weights.map(([words]) => make("th", { scope: "col" }, words)));
     const focused = this.element.contains(document.activeElement) ? document.activeElement.textContent : null;
     refill(this.place, scrolled(make("table", { class: "rows" }, make("thead", {}, head), make("tbody", {}, rows))));
@@ -67,7 +60,7 @@ class PointRows {
   }
 
   choose(k) {
-    this.figure.choose(pointsShown.chosen === k ? null : k);
+    this.figure.choose(figureShown.chosen === k ? null : k);
   }
 }
 

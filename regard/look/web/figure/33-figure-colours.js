@@ -1,8 +1,10 @@
-// What points can be coloured by: a few learned vectors that look at them, each other, or one number for each.
+// What the things of a figure can be coloured by: a few learned vectors that look at them, each other, groups, or one number for
+// each. Where `many` is true, the strongest of a few gives its colour.
 
-// The sources of a points view, as they stand in its picker.
-function pointSources(part) {
-  return [...part.layers.map((layer) => new LayerSource(layer)), ...part.measures.map((measure) => new MeasureSource(measure))];
+// The sources of a figure, as they stand in its picker.
+function figureSources(part) {
+  return [...part.layers.map((layer) => new LayerSource(layer)), ...(part.groups ? [new GroupSource(part.groups)] : []),
+    ...part.measures.map((measure) => new MeasureSource(measure))];
 }
 
 class LayerSource {
@@ -41,6 +43,18 @@ class LayerSource {
   }
 }
 
+class GroupSource {
+  constructor(groups) {
+    this.groups = groups;
+    [this.title, this.sentence, this.proved, this.heads, this.many] = [groups.name, "", true, [], false];
+  }
+
+  async load(shown) {
+    const bytes = await unpacked(this.groups.of);
+    this.values = new Int32Array(bytes.buffer, bytes.byteOffset, shown);
+  }
+}
+
 class MeasureSource {
   constructor(measure) {
     this.measure = measure;
@@ -57,7 +71,7 @@ class MeasureSource {
   }
 }
 
-// What a point looks at: the listed weights of its row, in one head or in the mean of all; 0 for what is not listed.
+// What a thing looks at: the listed weights of its row, in one head or in the mean of all; 0 for what is not listed.
 async function rowOf(layer, head, row) {
   const { n, m, heads, largest: { count } } = layer;
   const { columns, weights } = await listsOf(layer);

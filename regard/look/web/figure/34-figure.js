@@ -1,32 +1,33 @@
-// The points of a set in space, coloured by what looks at them. Every seed of a pool has a colour of its own.
+// A figure: things at places in space or in a plane, as discs or as a surface, coloured by what looks at them, by their groups or
+// by a number. Every seed of a pool has a colour of its own.
 
-const pointsShown = { title: null, head: MEAN, off: new Set(), chosen: null, camera: null };
+const figureShown = { title: null, head: MEAN, off: new Set(), chosen: null, camera: null };
 const SIZES = [[150, 6.5], [600, 5], [3000, 3.6], [9000, 2.5], [Infinity, 1.9]];  // up to so many points: radius in pixels
 
-view("points", "Points", (part, place, here) => {
-  const figure = new PointsFigure(part, here);
+view("figure", ({ tab }) => tab, (part, place, here) => {
+  const figure = new FigureDrawing(part, here);
   const { sources } = figure;
-  const facts = make("p", { class: "facts" }, `${whole(part.count)} points`);
+  const facts = make("p", { class: "facts" }, part.facts);
   const head = make("div", { class: "controls" });
-  const start = sources.find(({ title }) => title === pointsShown.title) ?? figure.best;
+  const start = sources.find(({ title }) => title === figureShown.title) ?? figure.best;
 
   function show(source) {
-    pointsShown.title = source?.title ?? null;
-    if (!source || pointsShown.head >= source.heads.length) pointsShown.head = MEAN;
+    figureShown.title = source?.title ?? null;
+    if (!source || figureShown.head >= source.heads.length) figureShown.head = MEAN;
     const names = sources.map(({ title }, k) => [k, title]);
-    const which = picker("layer", names, sources.indexOf(source), (k) => show(sources[Number(k)]));
+    const which = picker(part.layers.length ? "layer" : "colour", names, sources.indexOf(source), (k) => show(sources[Number(k)]));
     const heads = (source?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
-    const headPicker = picker("head", [[MEAN, "mean of all"], ...heads], pointsShown.head, (k) => {
-      pointsShown.head = Number(k);
+    const headPicker = picker("head", [[MEAN, "mean of all"], ...heads], figureShown.head, (k) => {
+      figureShown.head = Number(k);
       show(source);
     });
-    const alone = source?.layer && pointsShown.head !== MEAN && here.page.data.live?.silence;
+    const alone = source?.layer && figureShown.head !== MEAN && here.page.data.live?.silence;
     refill(head, sources.length > 1 ? which : null, heads.length > 1 ? headPicker : null,
-      alone ? here.page.asked.silenceButton(source.layer.layer, source.heads[pointsShown.head]) : null, figure.number);
+      alone ? here.page.asked.silenceButton(source.layer.layer, source.heads[figureShown.head]) : null, figure.number);
     figure.show(source);
   }
 
-  refill(place, make("div", { class: "title-line" }, make("h2", {}, "The set"), facts),
+  refill(place, make("div", { class: "title-line" }, make("h2", {}, part.title), facts),
     head, make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
       make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend, figure.rows.element)), figure.regionPlace);
   figure.load().then(() => {
@@ -36,14 +37,14 @@ view("points", "Points", (part, place, here) => {
   });
 });
 
-class PointsFigure {
+class FigureDrawing {
   constructor(part, here) {
-    Object.assign(this, { part, here, dims: part.axes.length, sources: pointSources(part), source: null, at: null, row: null });
+    Object.assign(this, { part, here, dims: part.axes.length, sources: figureSources(part), source: null, at: null, row: null });
     this.canvas = make("canvas", { class: "splats" });
     this.marks = make("canvas", { class: "marks" });
     this.frame = make("div", {
-      class: "space", tabindex: "0", role: "application", "aria-roledescription": "point cloud",
-      "aria-label": `${part.count} points; arrow keys ${this.flat ? "move" : "turn"}, plus and minus zoom, page keys go from point to point`,
+      class: "space", tabindex: "0", role: "application", "aria-roledescription": part.kind,
+      "aria-label": `${part.facts}; arrow keys ${this.flat ? "move" : "turn"}, plus and minus zoom, page keys go from ${part.thing} to ${part.thing}`,
     }, this.canvas, this.marks);
     this.readout = make("output", { class: "readout", "aria-live": "polite" });
     this.sentence = make("p", { class: "sentence" });
@@ -52,10 +53,10 @@ class PointsFigure {
     field.addEventListener("change", () => this.choose(field.value === "" ? null : this.placeOf(Number(field.value) - 1)));
     this.field = field;
     this.regionPlace = make("div");
-    this.rows = new PointRows(this);
-    this.number = make("label", { class: "picker" }, make("span", {}, "point"), field);
-    if (pointsShown.camera?.flat !== this.flat) pointsShown.camera = new Camera(this.flat);
-    this.camera = pointsShown.camera;
+    this.rows = new FigureRows(this);
+    this.number = make("label", { class: "picker" }, make("span", {}, part.thing), field);
+    if (figureShown.camera?.flat !== this.flat) figureShown.camera = new Camera(this.flat);
+    this.camera = figureShown.camera;
   }
 
   get flat() {
@@ -66,18 +67,20 @@ class PointsFigure {
   get best() {
     const pools = this.sources.filter(({ layer, proved }) => proved && layer?.what === "seed");
     const proved = this.sources.filter((source) => source.proved);
-    return pools.at(-1) ?? (proved[0]?.measure ? proved[0] : proved.at(-1)) ?? this.sources[0] ?? null;
+    return pools.at(-1) ?? proved.filter(({ layer }) => layer).at(-1) ?? proved[0] ?? this.sources[0] ?? null;
   }
 
   async load() {
     const { part } = this;
-    const [places, numbers, shown] = await Promise.all([part.places, part.numbers, part.shown].map((text) => text && unpacked(text)));
+    const packed = [part.places, part.numbers, part.shown, part.faces];
+    const [places, numbers, shown, faces] = await Promise.all(packed.map((text) => text && unpacked(text)));
     this.places = centredPlaces(new Float32Array(places.buffer), this.dims);
     this.count = this.places.length / this.dims;
-    this.columns = new Float32Array(numbers.buffer);
+    this.columns = new Float32Array((numbers ?? places).buffer);
     this.names = shown ? new Uint32Array(shown.buffer) : Uint32Array.from({ length: this.count }, (_, k) => k);
     this.seen = seenArrays(this.count);
-    this.splats = new Splats(this.canvas, this.count);
+    this.surface = faces && new Surface(this.canvas, new Int32Array(faces.buffer));
+    this.splats = faces ? null : new Splats(this.canvas, this.count);
     this.strengths = new Float32Array(this.count);
     this.colours = new Uint8ClampedArray(3 * this.count);
     this.radii = new Float32Array(this.count);
@@ -99,16 +102,16 @@ class PointsFigure {
     const drawn = new Map(Array.from(this.names, (name, k) => [name, k]));
     const read = (text) => numbersOf(text, part.count)?.filter((number) => drawn.has(number)).map((number) => drawn.get(number)) ?? null;
     this.group = new GroupChooser(this.frame, {
-      thing: "point", placeholder: "such as 1, 4-7", seen: () => this.seen, read,
+      thing: part.thing, placeholder: "such as 1, 4-7", seen: () => this.seen, read,
       write: (places) => numbersInWords(numbers(places), (k) => String(k + 1)),
       painted: () => this.paintMarks(),
     });
     const panel = new RegionPanel(here, {
-      title: "Without some points",
+      title: `Without some ${severalOf(part.thing)}`,
       chosen: () => numbers([...this.group.places]),
-      said: (region) => `${region.length > 1 ? `${whole(region.length)} points` : "point"} ${clipped(numbersInWords(region), 60)}`,
-      about: () => (here.page.data.region.about && pointsShown.chosen !== null
-        ? { number: this.names[pointsShown.chosen], words: `point ${nth(this.names[pointsShown.chosen])}` } : null),
+      said: (region) => `${region.length > 1 ? `${whole(region.length)} ${severalOf(part.thing)}` : part.thing} ${clipped(numbersInWords(region), 60)}`,
+      about: () => (here.page.data.region.about && figureShown.chosen !== null
+        ? { number: this.names[figureShown.chosen], words: `${part.thing} ${nth(this.names[figureShown.chosen])}` } : null),
       controls: this.group.controls,
     });
     refill(this.regionPlace, panel.element);
@@ -132,10 +135,10 @@ class PointsFigure {
       return;
     }
     this.sentence.className = "sentence";
-    this.sentence.textContent = source ? `Colour and size: ${source.sentence}.` : "";
+    this.sentence.textContent = source?.sentence ? `${this.surface ? "Colour" : "Colour and size"}: ${source.sentence}.` : "";
     if (source && !source.values) await source.load(this.count);
     if (this.here.closed || source !== this.source) return;
-    this.choose(pointsShown.chosen !== null && pointsShown.chosen < this.count ? pointsShown.chosen : null);
+    this.choose(figureShown.chosen !== null && figureShown.chosen < this.count ? figureShown.chosen : null);
     performance.mark("regard:interactive");
   }
 
@@ -148,12 +151,12 @@ class PointsFigure {
   }
 
   async choose(k) {
-    pointsShown.chosen = k;
+    figureShown.chosen = k;
     this.field.value = k === null ? "" : this.names[k] + 1;
     this.row = null;
     if (k !== null && this.listed) {
-      const row = await rowOf(this.listed, pointsShown.head, this.names[k]);
-      if (this.here.closed || pointsShown.chosen !== k) return;
+      const row = await rowOf(this.listed, figureShown.head, this.names[k]);
+      if (this.here.closed || figureShown.chosen !== k) return;
       this.row = Float32Array.from(this.names, (name) => row[name]);
     }
     this.recolour();
@@ -172,12 +175,12 @@ class PointsFigure {
     if (event.key === "Escape") return this.choose(null);
     if (event.key === " " && this.group) {
       event.preventDefault();
-      return this.group.flip(pointsShown.chosen);
+      return this.group.flip(figureShown.chosen);
     }
     const step = { PageDown: 1, PageUp: -1 }[event.key];
     if (!step) return null;
     event.preventDefault();
-    return this.choose(Math.min(this.count - 1, Math.max(0, (pointsShown.chosen ?? -1) + step)));
+    return this.choose(Math.min(this.count - 1, Math.max(0, (figureShown.chosen ?? -1) + step)));
   }
 
   point(k) {
@@ -199,27 +202,43 @@ class PointsFigure {
   recolour() {
     if (!this.source?.proved || !this.colours) {
       if (this.colours) {
-        const [r, g, b] = plainColour();
-        for (let k = 0; k < this.count; k++) this.colours.set([r, g, b], 3 * k);
+        const { plain } = this;
+        for (let k = 0; k < this.count; k++) this.colours.set(plain, 3 * k);
         this.strengths.fill(0);
       }
-    } else if (this.source.many) this.colourByFew();
+    } else if (this.source.groups) this.colourByGroup();
+    else if (this.source.many) this.colourByFew();
     else this.colourByOne();
     this.rows.show();
     this.paint();
   }
 
-  // a point takes the colour of the one that has most to do with it, among those that are switched on
+  // of what nothing is said of
+  get plain() {
+    return this.surface ? plainSurface() : plainColour();
+  }
+
+  colourByGroup() {
+    const { values, groups: { names } } = this.source;
+    for (let k = 0; k < this.count; k++) this.colours.set(ofHead(values[k]), 3 * k);
+    this.strengths.fill(1);
+    const there = new Set(values);
+    const keys = names.map((name, k) => [name, k]).filter(([, k]) => there.has(k));
+    refill(this.legend, keys.map(([name, k]) => make("span", { class: "key" },
+      make("span", { class: "dot", style: `--colour: ${css(ofHead(k))}` }), shown(name))));
+  }
+
+  // a thing takes the colour of the one that has most to do with it, among those that are switched on
   colourByFew() {
     const { source, count } = this;
     const { layer } = source;
     const few = Array.from({ length: layer.count }, (_, k) => k);
-    const lit = few.filter((k) => !pointsShown.off.has(k));
-    const nothing = plainColour();
+    const lit = few.filter((k) => !figureShown.off.has(k));
+    const nothing = this.plain;
     for (let k = 0; k < count; k++) this.colours.set(nothing, 3 * k);
     this.strengths.fill(0);
     const even = layer.kind === "asks" ? 1 / layer.count : 1 / this.part.count;
-    const weights = lit.map((each) => [each, source.of(each, pointsShown.head)]);
+    const weights = lit.map((each) => [each, source.of(each, figureShown.head)]);
     const most = weights.reduce((largest, [, values]) => values.reduce((a, b) => Math.max(a, b), largest), 0);
     const full = Math.max(3 * even, ...weights.map(([, values]) => reach(values))) - even;
     for (const [each, values] of weights) {
@@ -233,31 +252,31 @@ class PointsFigure {
     }
     const keys = few.map((each) => {
       const touched = () => {
-        if (!pointsShown.off.delete(each)) pointsShown.off.add(each);
+        if (!figureShown.off.delete(each)) figureShown.off.add(each);
         this.recolour();
       };
       const dot = make("span", { class: "dot", style: `--colour: ${css(ofHead(each))}` });
       return make("button", {
-        type: "button", class: "key few", onclick: touched, "aria-pressed": String(!pointsShown.off.has(each)),
+        type: "button", class: "key few", onclick: touched, "aria-pressed": String(!figureShown.off.has(each)),
       }, dot, source.called(each));
     });
     const focus = [...this.legend.querySelectorAll("button")].indexOf(document.activeElement);
     refill(this.legend, keys, make("p", { class: "quiet" },
-      `A point has the colour of the one with most weight on it, and is grey up to an even share (${three(even)}). Largest: ${three(most)}.`));
+      `A ${this.part.thing} has the colour of the one with most weight on it, and is grey up to an even share (${three(even)}). Largest: ${three(most)}.`));
     if (focus >= 0) this.legend.querySelectorAll("button")[focus]?.focus();
   }
 
   colourByOne() {
-    const { source, count } = this;
-    const values = this.row ?? source.of(0, pointsShown.head);
+    const { source, count, plain } = this;
+    const values = this.row ?? source.of(0, figureShown.head);
     const around = Boolean(source.measure?.signed);
     const most = source.measure ? reach(values) : Math.max(3 / this.part.count, reach(values));
     for (let k = 0; k < count; k++) {
       const part = Math.max(around ? -1 : 0, Math.min(1, values[k] / most));
       this.strengths[k] = Math.abs(part);
-      this.colours.set(around ? mixed(plainColour(), diverging(Math.sign(part)), Math.abs(part)) : pointRamp(part), 3 * k);
+      this.colours.set(around ? mixed(plain, diverging(Math.sign(part)), Math.abs(part)) : pointRamp(part), 3 * k);
     }
-    const shade = (t) => (around ? mixed(plainColour(), diverging(Math.sign(2 * t - 1)), Math.abs(2 * t - 1)) : pointRamp(t));
+    const shade = (t) => (around ? mixed(plain, diverging(Math.sign(2 * t - 1)), Math.abs(2 * t - 1)) : pointRamp(t));
     const stops = around ? [[0, three(-most)], [0.5, "0"], [1, three(most)]] : [[0, "0"], [1, three(most)]];
     const bar = colourBar(shade, stops, source.measure ? "" : this.row ? "weight" : "attention received");
     bar.paint();
@@ -267,13 +286,21 @@ class PointsFigure {
   }
 
   paint() {
-    if (!this.size || !this.splats) return;
+    if (!this.size || !this.places) return;
     this.camera.project(this.places, this.dims, this.size, this.seen);
+    if (this.surface) {
+      const scale = 0.46 * this.camera.zoom * Math.min(this.size.width, this.size.height);
+      this.radii.fill(2.5);
+      this.surface.paint(this.seen, this.colours, scale, this.size);
+    } else this.paintDiscs();
+    this.paintMarks();
+  }
+
+  paintDiscs() {
     const plain = SIZES.find(([most]) => this.count <= most)[1] * Math.min(1, Math.max(0.75, this.size.width / 700));
     const near = Math.sqrt(this.camera.zoom);
     for (let k = 0; k < this.count; k++) this.radii[k] = plain * near * this.seen.size[k] * (0.7 + 0.8 * this.strengths[k]);
     this.splats.paint(this.seen, this.radii, this.colours, paperOf(this.frame), this.size);
-    this.paintMarks();
   }
 
   paintMarks() {
@@ -282,7 +309,7 @@ class PointsFigure {
     context.clearRect(0, 0, this.size.width, this.size.height);
     paintAxes(context, this.camera, this.part.axes, this.size, getComputedStyle(this.frame));
     if (this.group) paintGroup(context, this.seen, this.group.places, 5);
-    for (const [k, width] of [[pointsShown.chosen, 2.5], [this.at, 1.5]]) {
+    for (const [k, width] of [[figureShown.chosen, 2.5], [this.at, 1.5]]) {
       if (k === null || k >= this.count) continue;
       context.strokeStyle = getComputedStyle(this.frame).color;
       context.lineWidth = width;
@@ -293,13 +320,13 @@ class PointsFigure {
   }
 
   say() {
-    const k = this.at ?? pointsShown.chosen;
+    const k = this.at ?? figureShown.chosen;
     if (k === null) {
       const how = this.flat ? "Drag to move" : "Drag to turn";
-      refill(this.readout, make("span", { class: "quiet" }, `${how}, scroll to zoom. Point at a point to read it, click to keep it.`));
+      refill(this.readout, make("span", { class: "quiet" }, `${how}, scroll to zoom. Point at a ${this.part.thing} to read it, click to keep it.`));
       return;
     }
-    refill(this.readout, make("span", { class: "item" }, "point ", make("strong", {}, nth(this.names[k]))), " ",
+    refill(this.readout, make("span", { class: "item" }, `${this.part.thing} `, make("strong", {}, nth(this.names[k]))), " ",
       make("span", { class: "quiet" }, `(${this.numberWords(k)}) `), this.sourceWords(k), this.rowWords(k));
   }
 
@@ -310,28 +337,39 @@ class PointsFigure {
 
   sourceWords(k) {
     const { source } = this;
-    if (!source?.proved) return null;
+    if (!source?.proved || !source.values) return null;
+    if (source.groups) return make("span", { class: "item" }, `${source.title} `, make("strong", {}, shown(source.groups.names[source.values[k]])));
     if (!source.many) {
-      const value = source.of(0, pointsShown.head)[k];
+      const value = source.of(0, figureShown.head)[k];
       const word = source.measure ? `${source.title} ` : "gets ";
       const figure = source.measure?.signed ? signed(value) : three(value);
       return make("span", { class: "item" }, word, make("strong", {}, figure), source.measure ? "" : " of all attention");
     }
-    const all = Array.from({ length: source.layer.count }, (_, few) => [few, source.of(few, pointsShown.head)[k]]);
+    const all = Array.from({ length: source.layer.count }, (_, few) => [few, source.of(few, figureShown.head)[k]]);
     return all.sort((a, b) => b[1] - a[1]).slice(0, 5).map(([few, value]) => [make("span", { class: "item" },
       make("span", { class: "dot", style: `--colour: ${css(ofHead(few))}` }), `${source.called(few)} `, make("strong", {}, three(value))), " "]);
   }
 
   rowWords(k) {
     if (!this.row) return null;
-    const chosenOne = pointsShown.chosen;
+    const chosenOne = figureShown.chosen;
     if (k !== chosenOne) {
-      return [" ", make("span", { class: "item" }, `point ${nth(this.names[chosenOne])} looks at it with `, make("strong", {}, three(this.row[k])))];
+      return [" ", make("span", { class: "item" }, `${this.part.thing} ${nth(this.names[chosenOne])} looks at it with `, make("strong", {}, three(this.row[k])))];
     }
     const best = [...this.row.keys()].sort((a, b) => this.row[b] - this.row[a]).slice(0, 5);
     return [" and looks at ", best.map((other) => [make("span", { class: "item" }, `${nth(this.names[other])} `,
       make("strong", {}, three(this.row[other]))), " "])];
   }
+}
+
+// The plural of what a thing is called.
+function severalOf(thing) {
+  return thing === "vertex" ? "vertices" : `${thing}s`;
+}
+
+// of a surface that says nothing
+function plainSurface() {
+  return dark() ? [92, 96, 104] : [214, 217, 222];
 }
 
 // A point that nothing looks at is still to be seen.

@@ -1,21 +1,40 @@
-"""Is a module one of our models, just as its config makes it? Then a run of it can be opened without whoever
-made it."""
+"""What the registry asks of a model beside its forward; and whether a module is such a model, just as its config makes it: then
+a run of it can be opened without whoever made it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeAlias
 
 import torch
 from torch import nn
 
 from regard import registry
+from regard.models.sample_inputs import build_seeded
 
+Options: TypeAlias = Mapping[str, Any]  # of a config
 SIMPLE = (int, float, str, type(None))
-CHANGES = (
-    "forward",
-    "_forward_hooks",
-    "_forward_pre_hooks",
-)  # what somebody else may have put in, and changes what it does
+# what somebody else may have put in, and changes what it does
+CHANGES = ("forward", "_forward_hooks", "_forward_pre_hooks")
+
+
+class RegisteredModel(nn.Module):
+    """The base of models. It declares its `symmetry` and `roles`, which `check` measures on inputs that fit it."""
+
+    Config: ClassVar[Any]
+    config: Any
+    TINY: ClassVar[Options]  # of a small one
+    TINY_INPUTS: ClassVar[Options] = {}  # tokens and rows of its inputs, where they are not the usual ones
+
+    def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
+        """Random inputs that fit the model."""
+        raise NotImplementedError(f"{type(self).__name__} must define sample_inputs()")
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Any]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        model: Self = build_seeded(cls, cls.Config(**cls.TINY))
+        return model, model.sample_inputs(**cls.TINY_INPUTS)
 
 
 def registered_name(model: nn.Module) -> str | None:

@@ -13,10 +13,10 @@ from regard.look.token_streams import number_words
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import ORDER, TARGET, TEXT, TextReader, as_text
-from regard.recipes.translation.dataset import PairsInfo
 from regard.recipes.translation.pairs import join_words
+from regard.recipes.translation.processor import PairProcessor
 from regard.recipes.translation.search import SearchOptions, translate
-from regard.recipes.translation.vocabulary import BEGIN, END, describe_unknown, load_vocabulary
+from regard.recipes.translation.vocabulary import BEGIN, END, describe_unknown
 from regard.runs.run import Run
 
 FIRST_WORDS = "A man rides a horse."
@@ -24,32 +24,31 @@ WRITTEN = "The model wrote the target itself, by beam search; --target shows ano
 HELD_OUT = "This sentence is from the data and was held out from training; --input shows one of yours."
 
 
-class RunPairReader(TextReader):
+class PairReader(TextReader):
     """Reads a source, and a target that is given or that the model finds."""
 
     takes_target = True
     controls = (TEXT, TARGET, ORDER)
 
-    def __init__(self, run: Run, model: nn.Module) -> None:
+    def __init__(self, run: Run, model: nn.Module, processor: PairProcessor) -> None:
         assert isinstance(model, Seq2Seq)
-        self.run, self.model, self.vocabulary = run, model, load_vocabulary(run)
+        self.run, self.model, self.processor = run, model, processor
         self.longest = model.limit
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
         notes: tuple[str, ...] = ()
         if given is None:
-            text, notes = self.example()
+            text, notes = self._example()
         else:
             text = join_words(as_text(given))
-        vocabulary = self.vocabulary
+        vocabulary = self.processor.vocabulary
         notes = (*notes, *_note_unknown("source", vocabulary.source, text))
         source = vocabulary.encode_source(text)
         self.check_length(len(source) - 1, "the text")
         self.check_length(len(source), "the text")
         asked = None
         if target is None or not target:
-            ratio = self.run.section(PairsInfo, "corpus").ratio
-            (found,) = translate([self.model], vocabulary, [source], SearchOptions(), ratio)
+            (found,) = translate([self.model], self.processor, [source], SearchOptions())
             written = vocabulary.encode_target(found[0].text)
             notes = (*notes, WRITTEN)
         else:
@@ -72,7 +71,7 @@ class RunPairReader(TextReader):
             notes=notes,
         )
 
-    def example(self) -> tuple[str, tuple[str, ...]]:
+    def _example(self) -> tuple[str, tuple[str, ...]]:
         """The first sentence of the last sample of the run."""
         written = self.run.samples()
         if not written:
