@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,9 +11,11 @@ from torch import Tensor
 from regard.look import plot
 from regard.look.plot import COLOURS, FRAME, PLAIN
 from regard.recipes.autoencoder.views.held_out import Codes
+from regard.recipes.autoencoder.views.plane import Plane
 
 PAIRS = 8  # reconstructions that are drawn, the worst first
 COLUMNS = 12  # of a table
+MARKERS = "os^"  # of labels that share a colour
 WORST = "inputs, the worst reconstructed first"
 
 
@@ -22,11 +25,13 @@ def draw_latent(codes: Codes, title: str) -> Any:
     pyplot = plot.plotter()
     figure = pyplot.figure(figsize=(7.5, 9), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(3, 1.15))
-    _draw_map(codes, upper.subplots())
+    axes = upper.subplots()
     if held is None:
+        draw_map(axes, codes.plane, torch.zeros(0, codes.latent))
         shown = codes.decode(torch.zeros(1, codes.latent))
         _draw_pairs(codes, lower, {"decoded from 0": shown})
     else:
+        draw_map(axes, codes.plane, held.codes, codes.labels, held.classes)
         worst = held.worst_first[:PAIRS]
         rows = {WORST: held.x[worst], "reconstructed": held.back[worst]}
         if held.given is not None:
@@ -37,28 +42,28 @@ def draw_latent(codes: Codes, title: str) -> Any:
     return figure
 
 
-def _draw_map(codes: Codes, axes: Any) -> None:
-    names = codes.plane.names
-    explained = [f" ({share:.0%} of the variance)" for share in codes.plane.explained] or [""] * len(names)
+def draw_map(axes: Any, plane: Plane, codes: Tensor, labels: Sequence[str] = (), classes: Any = None) -> None:
+    """Codes on their map, coloured by label, unless there are more labels than can be told apart.   n d, n"""
+    names = plane.names
+    explained = [f" ({share:.0%} of the variance)" for share in plane.explained] or [""] * len(names)
     axes.set_xlabel(f"{names[0]}{explained[0]}", fontsize=8)
     if len(names) > 1:
         axes.set_ylabel(f"{names[1]}{explained[1]}", fontsize=8)
     axes.tick_params(labelsize=7)
     axes.spines[:].set_color(FRAME)
-    held = codes.held_out
-    if held is None:
+    if not len(codes):
         axes.set(xlim=(-3, 3), ylim=(-3, 3))
         return
-    places = codes.plane.place(held.codes).nan_to_num()
+    places = plane.place(codes).nan_to_num()
     across = places[:, 0].numpy()
     up = (places[:, 1] if len(names) > 1 else torch.zeros(len(places))).numpy()
-    if not codes.labels or len(codes.labels) > 2 * len(COLOURS):
+    if not labels or len(labels) > len(MARKERS) * len(COLOURS):
         axes.scatter(across, up, s=7, color=COLOURS[0], alpha=0.7, linewidths=0)
     else:
-        for number, label in enumerate(codes.labels):
-            chosen = held.classes == number
+        for number, label in enumerate(labels):
+            chosen = classes == number
             colour = COLOURS[number % len(COLOURS)]
-            marker = "o" if number < len(COLOURS) else "s"
+            marker = MARKERS[number // len(COLOURS)]
             how: dict[str, Any] = {"s": 9, "color": colour, "marker": marker, "linewidths": 0, "alpha": 0.8}
             axes.scatter(across[chosen], up[chosen], label=label.replace("$", r"\$"), **how)
         axes.legend(fontsize=7, frameon=False, ncols=2, markerscale=1.6)
