@@ -237,15 +237,11 @@ class Printer(Observer):
     def described(self, text: str) -> None:
         self.say(text)
 
-    def working(self, text: str) -> None:
-        self.say(text)
+    working = concluded = described
 
     def ended(self, result: Result) -> None:
         for line in result.lines():
             self.say(line)
-
-    def concluded(self, text: str) -> None:
-        self.say(text)
 
 
 class Lines(Printer):
