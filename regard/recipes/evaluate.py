@@ -11,6 +11,7 @@ from regard.data.splits import NOWHERE
 from regard.errors import RegardError
 from regard.recipes.dataset import Dataset, Encodings, encode_targets
 from regard.recipes.job import DataContext, Split
+from regard.recipes.predict import predict_split
 from regard.recipes.prepare import judge_splits
 from regard.recipes.same_data import note_on_trained, read_trained
 from regard.runs.run import Run
@@ -53,6 +54,7 @@ def read_other(
         unit=unit,
         batches=lambda: dataset.of("test"),
         rows=lambda: judged,
+        predict=lambda model: predict_split(problem, model, dataset, "test"),
         notes=(*notes, *note_on_trained(None if trained is None else trained[judged], unit)),
     )
     labels = None if target is None else target.labels

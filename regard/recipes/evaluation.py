@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.intervals import Interval, bootstrap_interval, wilson_interval
 from regard.recipes.job import Job, Split
+from regard.recipes.prediction import Prediction
 from regard.recipes.task import SupervisedTask
 from regard.runs.number_format import say_measure
 from regard.training.scores import Scores
@@ -37,6 +39,7 @@ class Evaluation:
     labels: tuple[str, ...] | None = None  # classes of a classifier
     confusion: Tensor | None = None  # the confusion matrix: one row for each true class
     notes: tuple[str, ...] = ()
+    predict: Callable[[], Iterator[Prediction]] | None = None  # the prediction for each example
     # of measures on fewer than FEW examples: from where to where they may be, 95 %
     intervals: Mapping[str, Interval] = field(default_factory=dict)
 
@@ -118,6 +121,7 @@ def evaluate_split(model: nn.Module, task: Task, split: Split, labels: Sequence[
         confusion=confusion,
         notes=split.notes,
         intervals=intervals,
+        predict=None if split.predict is None else partial(split.predict, model),
     )
 
 

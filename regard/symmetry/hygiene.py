@@ -80,7 +80,11 @@ class Padding(Law):
         if not streams:
             unclear = _unclear_masks(subject)
             if unclear:
-                raise CannotTell(f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)")
+                tokens = subject.roles.streams[0].tokens if subject.roles.streams else next(iter(subject.inputs))
+                hint = f"roles=Roles(streams=(Stream({tokens!r}, mask={unclear[0]!r}, hides=False),))"
+                raise CannotTell(
+                    f"it is not known what {unclear[0]!r} means; give {hint}, hides=True if it marks padding"
+                )
             lengths = [name for name in subject.inputs if "length" in name]
             more = f"; {lengths[0]!r} is no mask, and nothing is known of it" if lengths else ""
             raise CannotTell(f"the model takes no mask of real tokens{more}")

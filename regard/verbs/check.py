@@ -16,6 +16,7 @@ from regard.files import json_text
 from regard.look.terminal import laws_table
 from regard.runs.run import Run
 from regard.symmetry import check as measure
+from regard.symmetry.hygiene import HYGIENE
 from regard.symmetry.report import Report
 from regard.targets.open import Target, open_target
 from regard.training.step import open_device
@@ -28,7 +29,8 @@ class CheckOptions:
     (config.json and safetensors; without safetensors the weights are random); or package.module:function, your own
     function that returns (model, inputs[, symmetry[, roles]]).
 
-    exit code: 0 all laws are as declared, 1 a declared law is broken, 2 the check could not run
+    exit code: 0 all laws are as declared, 1 a declared law is broken, 2 the check could not run, 3 a law that was
+    named or declared, or a law of hygiene that applies, could not be measured
     """
 
     # check only these, such as padding,causality; none: all that apply (see: regard list laws)
@@ -109,10 +111,16 @@ def run(words: list[str]) -> int:
         print(json_text(report.to_json(), indent=2))
     else:
         laws_table(report)
-    if not any(finding.measured != "unknown" for finding in report):
-        return 2
-    if report.ok:
-        return 0
-    if all(finding.unmeasured for finding in report.wrong):
-        return 2
-    return 1
+    return _exit_code(report)
+
+
+def _exit_code(report: Report) -> int:
+    """0: as declared, 1: a law is broken, 3: one that was named or declared, or a law of hygiene, could not be measured."""
+    if any(each.measured != "unknown" for each in report.wrong):
+        return 1
+    hygiene = {law.name for law in HYGIENE if law.counts}
+    unknown = [each for each in report if each.measured == "unknown"]
+    asked = [
+        each for each in unknown if each.named or each.law in hygiene or each.declared not in (None, "not promised")
+    ]
+    return 3 if asked or len(unknown) == len(report) else 0

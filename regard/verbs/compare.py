@@ -17,8 +17,10 @@ from regard.data.array import Array
 from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
+from regard.data.tables import read_table, write_table
 from regard.errors import RegardError, name_keywords
 from regard.files import json_text
+from regard.recipes.answers import AMONG, is_answers_file
 from regard.recipes.base import recipe_of, settings_of
 from regard.recipes.job import DataContext
 from regard.recipes.paired import Difference, differ
@@ -51,7 +53,9 @@ class CompareOptions:
     data: str | None = None
     """another file or folder of the same kind, with labels, that no run was trained on: all runs are
     evaluated on it"""
-    out: str | None = None  # also write a page with the curves over each other (.html)
+    out: str | None = None
+    """also write a page with the curves over each other (.html), or a table (.csv, .tsv, .parquet, .jsonl) with a row for
+    each run and measure: the difference to the first run, and its interval"""
     by: Literal["steps", "seconds"] = "steps"  # the axis of the curves
     json: bool = False  # {"runs", "settings", "pairs", "notes"}: all that is printed, in full precision
 
@@ -81,6 +85,14 @@ class Comparison:
     partly: tuple[str, ...]  # settings that only some of the runs have
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...] = ()
+
+    def table(self) -> Any:
+        """A row of Arrow for each run and measure."""
+        rows = []
+        for pair in self.pairs:
+            names = {"run": pair.run, "against": pair.against, "split": pair.split, "reason": pair.reason}
+            rows += [{**names, **each.to_json()} for each in pair.differences] or [names]
+        return read_table(rows or [{"run": name} for name in self.names]).data
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -301,15 +313,19 @@ def _seen_notes(runs: Sequence[ComparedRun], data: Any) -> list[str]:
 def run(words: list[str]) -> int:
     """regard compare RUN RUN..."""
     options, words = read_options(CompareOptions, words, "regard compare")
-    if options.out is not None and not options.out.lower().endswith(".html"):
-        raise RegardError(f"--out is a page and must end in .html, got {options.out!r}")
+    if options.out is not None and not options.out.lower().endswith(".html") and not is_answers_file(options.out):
+        raise RegardError(f"--out must be a page (.html) or a table ({AMONG}), got {options.out!r}")
     with spinner(f"comparing {len(words)} runs"), retain_freed_memory():
         found = compare(words, data=options.data)
     if options.json:
         print(json_text(found.to_json(), indent=2))
     else:
         print_comparison(found, seconds=options.by == "seconds")
-    if options.out is not None:
+    if options.out is not None and is_answers_file(options.out):
+        write_table(options.out, found.table())
+        if not options.json:
+            print(f"\n{options.out}: a row for each run and measure")
+    elif options.out is not None:
         path = write_page(found, options.out, seconds=options.by == "seconds")
         if not options.json:
             print(f"\n{path}: open it in a browser")

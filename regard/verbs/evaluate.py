@@ -13,6 +13,7 @@ from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords
 from regard.files import json_text
+from regard.recipes.answers import AMONG, check_answers_file, is_answers_file, write_answers
 from regard.recipes.base import recipe_of
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
@@ -38,6 +39,9 @@ class EvaluateOptions:
     data: str | None = None
     """another file or folder of the same kind, with labels. If it has a test split, only that is used;
     otherwise all of it"""
+    out: str | None = None
+    """write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what the
+    model answers, and the probability of each class"""
     json: bool = False
     """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels", "confusion"
     (confusion[i][j] is how often class i was predicted as class j) and "classes", the precision and recall of each.
@@ -50,6 +54,7 @@ def evaluate(
     path: str | os.PathLike[str],
     data: Any = None,
     *,
+    out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
     note: Note | None = None,
 ) -> Evaluation:
@@ -61,13 +66,19 @@ def evaluate(
 
     data  other data of the same kind, with its labels: a path, or data in memory as `train` takes it; None: the test
           split of the run's own data, or the validation split without one
+    out   write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what
+          the model answers, and the probability of each class
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
     note  told what is being prepared, and the share that is done
     """
-    return _evaluate(open_run(path), data, options, note)
+    return _evaluate(open_run(path), data, out, options, note)
 
 
-def _evaluate(run: Run, data: Any, options: Mapping[str, Any] | None, note: Note | None = None) -> Evaluation:
+def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, note: Note | None = None) -> Evaluation:
+    if out is not None and not is_answers_file(out):
+        raise RegardError(f"--out must be a table ({AMONG}), got {os.fspath(out)!r}")
+    if out is not None:
+        check_answers_file(out, [] if data is None else [os.fspath(data)])
     recipe, options = configure(recipe_of(run), options)
     if options and data is None:
         raise RegardError(f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too")
@@ -81,7 +92,13 @@ def _evaluate(run: Run, data: Any, options: Mapping[str, Any] | None, note: Note
             "give data of the same kind"
         )
     with scanning_once():
-        return recipe.evaluate(run, as_given(run, recipe, data), context)
+        found = recipe.evaluate(run, as_given(run, recipe, data), context)
+    if out is not None:
+        if found.predict is None:
+            raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")
+        for _ in write_answers(found.predict(), out, with_truth=True):
+            pass
+    return found
 
 
 # ── the command
@@ -95,8 +112,10 @@ def run(words: list[str]) -> int:
     options, words = read_options(EvaluateOptions, words, "regard evaluate")
     path = one_word(words, "evaluate", "run")
     with spinner(f"evaluating {path}"), retain_freed_memory():
-        measured = _evaluate(found or open_run(path), options.data, own)
+        measured = _evaluate(found or open_run(path), options.data, options.out, own)
     for note in measured.notes:
         print(f"regard: {note}", file=sys.stderr)
     print(json_text(measured.to_json()) if options.json else measured.format())
+    if options.out is not None and not options.json:
+        print(f"{options.out}: a row for each example")
     return 0

@@ -196,7 +196,8 @@ def _group(table: Table, roles: Roles) -> dict[str, Array]:
         return {"series": np.arange(len(table))}
     table.check_filled([roles.id])
     names, groups = table.groups(roles.id)
-    return {name: np.flatnonzero(groups == number) for number, name in enumerate(names)}
+    ends = np.cumsum(np.bincount(groups))[:-1]
+    return dict(zip(names, np.split(np.argsort(groups, kind="stable"), ends), strict=True))
 
 
 def _read_times(table: Table, roles: Roles) -> tuple[Array, bool, bool]:

@@ -147,6 +147,11 @@ class SeriesInput(ModelInput):
         return replace(self, inputs=inputs, streams=(Tokens("steps", labels, "items"),), truth=truth)
 
 
+def _is_same(before: Any, given: Any) -> bool:
+    """Is the same given again? Objects in memory are not compared, but for being one."""
+    return before is given or (isinstance(given, str | bytes) and isinstance(before, str | bytes) and before == given)
+
+
 class SeriesReader(Reader):
     """Reads the first series of a file; without one, the run's own, from the part that was held out. A served page
     can show other series and moments, and change values."""
@@ -167,7 +172,7 @@ class SeriesReader(Reader):
         self.last: tuple[Any, SeriesInput] | None = None  # what was read, and what it became
 
     def read(self, given: Any = None, target: str | bytes | None = None) -> SeriesInput:
-        if self.last is None or self.last[0] is not given:
+        if self.last is None or not _is_same(self.last[0], given):
             self.last = given, self._open(given)
         return self.last[1]
 
