@@ -22,7 +22,7 @@ from regard.targets.imported import open_run
 from regard.training.memory import retain_freed_memory
 from regard.verbs.console import spinner
 from regard.verbs.options import check_single_path, one_word, read_options, take_options
-from regard.verbs.predict import configure, read_differently
+from regard.verbs.predict import as_given, configure, read_differently
 
 
 @config
@@ -43,8 +43,9 @@ class EvaluateOptions:
     """write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what the
     model answers, and the probability of each class"""
     json: bool = False
-    """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels" and "confusion":
-    confusion[i][j] is how often class i was predicted as class j
+    """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels", "confusion"
+    (confusion[i][j] is how often class i was predicted as class j) and "classes", the precision and recall of each.
+    On fewer than 1,000 examples, "intervals" has the ends of a 95 % interval of each measure
     """
 
 
@@ -61,9 +62,10 @@ def evaluate(
 
         evaluate("runs/mine").measures["accuracy"]
         evaluate("runs/mine", "other.csv")
+        evaluate("runs/mine", frame)
 
-    data  another file of the same kind, with its labels, or what `train` takes in memory in place of one; None: the
-          test split of the run's own data, or the validation split without one
+    data  other data of the same kind, with its labels: a path, or data in memory as `train` takes it; None: the test
+          split of the run's own data, or the validation split without one
     out   write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what
           the model answers, and the probability of each class
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
@@ -76,7 +78,7 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
     if out is not None and not is_answers_file(out):
         raise RegardError(f"--out must be a table ({AMONG}), got {os.fspath(out)!r}")
     if out is not None:
-        check_answers_file(out, [os.fspath(data)] if isinstance(data, str | os.PathLike) else [])
+        check_answers_file(out, [] if data is None else [os.fspath(data)])
     recipe, options = configure(recipe_of(run), options)
     if options and data is None:
         raise RegardError(f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too")
@@ -90,7 +92,7 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
             "give data of the same kind"
         )
     with scanning_once():
-        found = recipe.evaluate(run, os.fspath(data) if isinstance(data, os.PathLike) else data, context)
+        found = recipe.evaluate(run, as_given(run, recipe, data), context)
     if out is not None:
         if found.predict is None:
             raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")
