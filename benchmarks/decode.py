@@ -33,8 +33,8 @@ from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.experts import PlainMLP
 from regard.pretrained.gguf_file import GGUFFile
 from regard.targets.imported import open_run
-from regard.verbs.export import export_run
 from regard.verbs.generate import load_to_write
+from regard.verbs.pretrained import export_run
 
 GPT2 = DecoderConfig(
     vocab=50257,

@@ -119,7 +119,7 @@ def _hugging_face(chosen: argparse.Namespace, learned: Path, folder: Path) -> Fi
 
     from regard.data import tokenizer as tokenizers
     from regard.targets.imported import open_run
-    from regard.verbs.export import export_run
+    from regard.verbs.pretrained import export_run
 
     run = open_run(chosen.gguf)
     export_run(run.path, folder / "hf")

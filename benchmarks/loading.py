@@ -24,7 +24,7 @@ from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.settings import apply_settings
 from regard.training.step import Stepper
-from regard.verbs import train
+from regard.verbs import train_run
 
 PICTURES, SIDE, CLASSES = 3000, 200, 10
 STEPS, FIRST = 8, 2  # the first steps are not counted
@@ -72,10 +72,10 @@ def measured(folder: Path, cache: Path, model: str, decoded: str) -> Seen:
         began = time.perf_counter()
         images = get_recipe("images")
         settings = apply_settings(images.defaults(str(folder), model), {"data.decoded": decoded})
-        job = train.prepare_job(images, settings, DataContext(cache=cache))
+        job = train_run.prepare_job(images, settings, DataContext(cache=cache))
         starting.append(time.perf_counter() - began)
     source = Watched(job.source)
-    stepper = Stepper(train.build_model(job, settings).train(), job.task, source, settings.train)
+    stepper = Stepper(train_run.build_model(job, settings).train(), job.task, source, settings.train)
     for step in range(FIRST + STEPS):
         if step == FIRST:
             source.seconds, began = 0.0, time.perf_counter()

@@ -23,7 +23,7 @@ import torch
 import regard
 from regard import files
 from regard.pretrained.gguf_tokenizer import read_tokenizer
-from regard.verbs.embed import embed
+from regard.verbs.predict import embed
 
 KNOWN = (
     "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw "

@@ -38,7 +38,7 @@ from regard.symmetry.groups import Rotations
 from regard.symmetry.linear.symmetrize import Sampled
 from regard.training import loop
 from regard.training.progress import Observer
-from regard.verbs import train
+from regard.verbs import train_run
 
 RESULTS = Path(__file__).parent / "results.md"
 TEST = 10_000  # added to a seed: sets that are neither learned from nor used to choose the best weights
@@ -88,8 +88,8 @@ def trained(kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None 
     """
     recipe = apply_settings(get_recipe("sets").defaults(None, kind), options)
     with tempfile.TemporaryDirectory() as folder:
-        job = train.prepare_job(get_recipe("sets"), recipe, DataContext(cache=Path(folder)))
-        model = train.build_model(job, recipe)
+        job = train_run.prepare_job(get_recipe("sets"), recipe, DataContext(cache=Path(folder)))
+        model = train_run.build_model(job, recipe)
         source = job.source
         if judged is not None:
             source = JudgedBy(source, source_of(judged, recipe.train.seed, recipe.train.batch))

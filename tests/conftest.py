@@ -21,10 +21,10 @@ gc.set_threshold(50_000)
 @pytest.fixture
 def no_report(monkeypatch):
     """Runs of commands end as with report=False: curves, laws and report take ten times as long as a few small steps."""
-    from regard.verbs import train
+    from regard.verbs import train_run
 
-    whole = train.finish_run
-    monkeypatch.setattr(train, "finish_run", lambda *what, **how: whole(*what, **how | {"report": False}))
+    whole = train_run.finish_run
+    monkeypatch.setattr(train_run, "finish_run", lambda *what, **how: whole(*what, **how | {"report": False}))
 
 
 @pytest.fixture

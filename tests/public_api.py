@@ -6,14 +6,13 @@ python tests/public_api.py > tests/public_api.txt
 import inspect
 import re
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 
 import regard
 from regard.errors import RegardError
 from regard.look.recording.entry import Entry, Seen
 from regard.runs.run import Run
 from regard.symmetry.report import Finding, Report
-from regard.verbs import command_options
 from regard.verbs.main import COMMANDS
 
 # what the functions of `regard` return and raise, with the members that are public
@@ -33,9 +32,8 @@ def describe():
         lines.append(each.__name__)
         lines += [f"{each.__name__}.{describe_member(each, name)}" for name in members]
     lines += [f"command: regard {each.usage}" for each in COMMANDS.values()]
-    for name, options in sorted(vars(command_options).items()):
-        if is_dataclass(options) and not name.startswith("_"):
-            lines += [f"option of {name}: {field.name}" for field in fields(options)]
+    for each in sorted((each for each in COMMANDS.values() if each.options), key=lambda each: each.options):
+        lines += [f"option of {each.options}: {field.name}" for field in fields(each.find(each.options))]
     return lines
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -30,7 +31,8 @@ from regard.recipes.sets.processor import SetsFitted
 from regard.recipes.target import Target
 from regard.symmetry.output import main_tensor
 from regard.verbs import main, memory
-from regard.verbs.options import read_settings
+from regard.verbs.options import read_settings_options
+from tests.verbs.test_cli import Planted
 
 MODELS = tuple(registry.entries("models"))
 RECIPES = tuple(registry.entries("recipes"))
@@ -210,7 +212,9 @@ def test_the_command_line_refuses_them_too(recipe):
             for value in ("10" * 9, "-1", "9" * 5000, "1e30", "nan", "٣" * 20):
                 words = [f"--{option}", value]
                 with pytest.raises(RegardError, match=field.name.replace("_", ".")) as refused:
-                    read_settings(TrainRequest(recipe=found), words, f"regard train {recipe}")
+                    TrainRequest(
+                        recipe=found, options=partial(read_settings_options, found, words, "regard train")
+                    ).settings()
                 assert "\n" not in str(refused.value)
             break  # one of each section: the others go the same way
 
@@ -297,7 +301,7 @@ def test_memory_that_is_not_there_is_one_line_with_what_to_lower(capsys, monkeyp
     def fail(words):
         raise error
 
-    monkeypatch.setitem(main.COMMANDS, command, main.COMMANDS[command]._replace(run=fail))
+    monkeypatch.setitem(main.COMMANDS, command, Planted("x", "x", (), fail))
     assert main.main([command, "x"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and said in err and "a bug" not in err
@@ -316,7 +320,7 @@ def test_a_panic_of_an_extension_is_one_line(capsys, monkeypatch):
     def fail(words):
         raise PanicException("called `Option::unwrap()` on a `None` value")
 
-    monkeypatch.setitem(main.COMMANDS, "check", main.COMMANDS["check"]._replace(run=fail))
+    monkeypatch.setitem(main.COMMANDS, "check", Planted("x", "x", (), fail))
     assert main.main(["check", "x"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

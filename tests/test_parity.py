@@ -20,7 +20,7 @@ from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
 from regard.runs.run import Run
-from regard.verbs.train import prepare_job
+from regard.verbs.train_run import prepare_job
 from tests.recipes import tiny_data
 from tests.recipes.tiny_data import COUNT, Tiny
 
@@ -210,7 +210,7 @@ class Tried:
 
     def settings(self, options):
         known = self.kind.tiny.options | options
-        return TrainRequest(recipe=self.recipe, data=self.kind.tiny.data).settings(known)
+        return TrainRequest(recipe=self.recipe, data=self.kind.tiny.data, options=known).settings()
 
     def job(self, options):
         return prepare_job(self.recipe, self.settings(options), DataContext(cache=self.folder))

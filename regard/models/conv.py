@@ -19,7 +19,7 @@ from regard.models.series import SeriesConfig, SeriesModel
 from regard.models.token_model import TokenConfig, TokenModel
 from regard.nn.convolve import GatedConv
 from regard.nn.norm import RMSNorm
-from regard.nn.sort_by_position import Lineup, line_up
+from regard.nn.padding import Lineup, line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 

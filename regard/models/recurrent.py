@@ -15,10 +15,9 @@ from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
 from regard.models.series import SeriesConfig, SeriesModel
 from regard.models.token_model import TokenConfig, TokenModel
 from regard.models.world_model import WorldConfig, WorldModel
-from regard.nn.padding import zero_padding
+from regard.nn.padding import line_up, zero_padding
 from regard.nn.recurrent import Recurrent, State
 from regard.nn.recurrent_decoder import RecurrentDecoder
-from regard.nn.sort_by_position import line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 

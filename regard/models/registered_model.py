@@ -11,6 +11,7 @@ from torch import nn
 
 from regard import registry
 from regard.models.sample_inputs import build_seeded
+from regard.symmetry.groups import Group
 
 Options: TypeAlias = Mapping[str, Any]  # of a config
 SIMPLE = (int, float, str, type(None))
@@ -22,9 +23,16 @@ class RegisteredModel(nn.Module):
     """The base of models. It declares its `symmetry` and `roles`, which `check` measures on inputs that fit it."""
 
     Config: ClassVar[Any]
+    keeps: Any  # a group, where `symmetry` is not defined by itself
     config: Any
     TINY: ClassVar[Options]  # of a small one
     TINY_INPUTS: ClassVar[Options] = {}  # tokens and rows of its inputs, where they are not the usual ones
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to the input so that the output moves along, or stays."""
+        found: Group = self.keeps
+        return found
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         """Random inputs that fit the model."""

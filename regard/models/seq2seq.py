@@ -179,11 +179,6 @@ class Seq2Seq(RegisteredModel):
         raise NotImplementedError
 
     @property
-    def symmetry(self) -> Group:
-        """What may be done to the target's tokens so that the output moves along."""
-        return self.keeps
-
-    @property
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         both: tuple[str, ...] = ("right", "left")

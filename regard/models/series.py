@@ -34,8 +34,8 @@ from regard.models.registered_model import Options, RegisteredModel
 from regard.nn.block import Stack
 from regard.nn.embed import StepEmbedding
 from regard.nn.lags import bridge_seasons, carry_forward, look_around, running_scale, whole_scale
+from regard.nn.padding import line_up
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
-from regard.nn.sort_by_position import line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
@@ -290,11 +290,6 @@ class SeriesModel(RegisteredModel):
         return self.head(self.pool(h, given.real))
 
     # ── for check
-
-    @property
-    def symmetry(self) -> Group:
-        """What may be done to the times so that the output stays."""
-        return self.keeps
 
     @property
     def roles(self) -> Roles:

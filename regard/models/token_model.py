@@ -17,8 +17,8 @@ from regard.models.registered_model import Options, RegisteredModel
 from regard.models.sample_inputs import sample_sequences
 from regard.models.sequence_model import Head
 from regard.nn.embed import TokenEmbedding
+from regard.nn.padding import line_up
 from regard.nn.pool import AttentionPool, MaxPool, MeanPool
-from regard.nn.sort_by_position import line_up
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 from regard.symmetry.roles import Roles, Stream
@@ -116,11 +116,6 @@ class TokenModel(RegisteredModel):
 
     def sample_inputs(self, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> dict[str, Any]:
         return sample_sequences(self.config, seed, tokens, rows)
-
-    @property
-    def symmetry(self) -> Group:
-        """What may be done to the tokens so that the output moves along (or, for a classifier, stays)."""
-        return self.keeps
 
     @property
     def roles(self) -> Roles:

@@ -320,11 +320,6 @@ class WorldModel(RegisteredModel):
     # ── for check
 
     @property
-    def symmetry(self) -> Group:
-        """What may be done to the steps so that the output moves along."""
-        return self.keeps
-
-    @property
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         stream = Stream("steps", mask="real", places="where", sides=("right", "left"))

@@ -47,10 +47,12 @@ def check_answers_file(out: PathLike, inputs: Sequence[str]) -> None:
         raise RegardError(f"--out {out} is one of the inputs, which would be lost; give another name")
 
 
-def write_answers(predictions: Iterable[Prediction], out: PathLike) -> Iterator[Prediction]:
-    """Pass predictions on, and write them as a table after the last. If there is no answer at all, nothing is
-    written."""
-    answers = _Answers()
+def write_answers(
+    predictions: Iterable[Prediction], out: PathLike, *, with_truth: bool = False
+) -> Iterator[Prediction]:
+    """Pass predictions on, and write them as a table after the last. If there is no answer at all, nothing is written.
+    with_truth: in a column of its own"""
+    answers = _Answers(with_truth)
     for prediction in predictions:
         for part in prediction.each or (prediction,):
             name = part.input if prediction.each and not part.row else None
@@ -63,7 +65,8 @@ def write_answers(predictions: Iterable[Prediction], out: PathLike) -> Iterator[
 class _Answers:
     """Rows as columns of Arrow, some thousand together."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_truth: bool) -> None:
+        self.with_truth = with_truth
         self.waiting: list[dict[Any, Any]] = []
         self.packed: list[dict[Any, Any]] = []
         self.answered = False
@@ -76,6 +79,7 @@ class _Answers:
         row |= {("label", label): share for label, share in prediction.labels.items()}
         row |= {("value", name): number for name, number in prediction.values.items()}
         ours = {"input": whole, "part": part, "answer": prediction.answer, "right": prediction.right}
+        ours["truth"] = prediction.truth if self.with_truth else None
         row |= {("", name): cell for name, cell in {**ours, "error": prediction.error}.items()}
         self.waiting.append({key: _writable(cell) if isinstance(cell, str) else cell for key, cell in row.items()})
         if len(self.waiting) == AT_ONCE:
@@ -106,6 +110,8 @@ class _Answers:
             before.append("input")
         if "part" in filled:
             before.append("part")
+        if "truth" in filled:
+            after["", "truth"] = "truth"
         if labels or len(values) < 2:
             after["", "answer"] = "answer"
         if "right" in filled:

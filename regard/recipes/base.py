@@ -143,10 +143,6 @@ class Recipe(ABC):
         """Good settings for this data (a path, None, or an object) and kind of model, before anything is read."""
         return self.choose_defaults(self.data_section(data, model, early), None, model)
 
-    def derived_options(self, settings: Settings) -> Mapping[str, str]:
-        """The options of these settings that only the data decides -> the option to give instead, or ""."""
-        return self.data_derived
-
     def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
         """The defaults, changed where options describe the data. data: the data, if it is an object"""
         return settings

@@ -11,6 +11,7 @@ from regard.data.splits import NOWHERE
 from regard.errors import RegardError
 from regard.recipes.dataset import Dataset, Encodings, encode_targets
 from regard.recipes.job import DataContext, Split
+from regard.recipes.predict import predict_split
 from regard.recipes.prepare import judge_splits
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
@@ -50,6 +51,7 @@ def read_other(
         unit=problem.unit if by == "examples" else f"{examples.part}s",
         batches=lambda: dataset.of("test"),
         rows=lambda: dataset.order("test"),
+        predict=lambda model: predict_split(problem, model, dataset, "test"),
         notes=notes,
     )
     labels = None if target is None else target.labels

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.job import Job, Split
+from regard.recipes.prediction import Prediction
 from regard.runs.number_format import say_measures
 from regard.training.tasks import Task, keep_finite
 
@@ -29,6 +31,7 @@ class Evaluation:
     labels: tuple[str, ...] | None = None  # classes of a classifier
     confusion: Tensor | None = None  # the confusion matrix: one row for each true class
     notes: tuple[str, ...] = ()
+    predict: Callable[[], Iterator[Prediction]] | None = None  # the prediction for each example
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -87,6 +90,7 @@ def evaluate_split(model: nn.Module, task: Task, split: Split, labels: Sequence[
         labels=known,
         confusion=confusion,
         notes=split.notes,
+        predict=None if split.predict is None else partial(split.predict, model),
     )
 
 

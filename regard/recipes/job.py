@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from regard.data.batch import Batch, Source
 from regard.data.progress import Note
 from regard.data.targets import Numbers
 from regard.models.memory_estimate import TO_TRAIN, build_within_memory
+from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 from regard.training.step import Stepper
 from regard.training.tasks import Task
@@ -56,6 +57,8 @@ class Split:
     rows: Callable[[], Array] | None = None
     # an example by its place in that order; None: they cannot be shown one by one
     show: Callable[[int], ShownExample] | None = None
+    # the prediction for each example, in the order of the data; None: there are none of single examples
+    predict: Callable[[nn.Module], Iterator[Prediction]] | None = None
 
 
 def _keep_nothing(run: Run) -> None:
@@ -93,6 +96,7 @@ class Job:
     test: Split | None = None  # evaluated once, with the best weights, at the end
     rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
     show: Callable[[str, int], ShownExample] | None = None  # of the split of this name, as `Split.show`
+    predict: Callable[[str, nn.Module], Iterator[Prediction]] | None = None  # of the split, as `Split.predict`
     number: Numbers | None = None  # what is predicted, if it is one number
     own_splits: bool = False  # does the data say what is in which split, so that no share can be cut?
     # evaluates finished weights on a split by more than the measures of the task; None: these are all. It
@@ -138,4 +142,5 @@ class Job:
             found,
             rows=None if self.rows is None else partial(self.rows, found.name),
             show=None if self.show is None else partial(self.show, found.name),
+            predict=None if self.predict is None else partial(self.predict, found.name),
         )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.machine import cores
 from regard.nn.linear import prepacked
+from regard.recipes.dataset import Dataset
 from regard.recipes.example import Examples
 from regard.recipes.prediction import Prediction
 from regard.recipes.processor import Encoded, Processor
@@ -58,10 +59,25 @@ def predict(problem: Decoder, run: Run, inputs: Sequence[Any]) -> Iterator[Predi
             yield from predict_examples(problem, model, processor, examples)
 
 
+@torch.no_grad()
+def predict_split(problem: Decoder, model: nn.Module, dataset: Dataset, split: str) -> Iterator[Prediction]:
+    """Predictions for the examples of a split, in their order; of a single example, for its parts in the split."""
+    units = np.sort(dataset.order(split))
+    if dataset.by == "examples":
+        yield from predict_examples(problem, model, dataset.processor, dataset.examples, units.tolist())
+        return
+    for found in predict_examples(problem, model, dataset.processor, dataset.examples):
+        yield replace(found, each=tuple(found.each[unit] for unit in units))
+
+
 def predict_examples(
-    problem: Decoder, model: nn.Module, processor: Processor[Any, Any], examples: Examples
+    problem: Decoder,
+    model: nn.Module,
+    processor: Processor[Any, Any],
+    examples: Examples,
+    some: Sequence[int] | None = None,
 ) -> Iterator[Prediction]:
-    """Predictions for examples that were read, in their order."""
+    """Predictions for examples that were read, in their order. some: the numbers of those; None: all"""
     if processor.batches_of(examples) == "drawn":
         large = _predict_large(problem, model, processor, examples).without_nan()
         yield replace(large, notes=(*large.notes, *examples.notes))
@@ -71,8 +87,9 @@ def predict_examples(
     with ThreadPoolExecutor(cores()) as pool, prepacked(model):
         # decoding files is work that threads share; numbers of a table are encoded sooner than handed to a thread
         encode_all: Callable[..., Iterable[Encoded | Exception]] = map if processor.stacked is None else pool.map
-        for first in range(0, len(examples), IN_ORDER):
-            rows = range(first, min(first + IN_ORDER, len(examples)))
+        asked = range(len(examples)) if some is None else some
+        for first in range(0, len(asked), IN_ORDER):
+            rows = asked[first : first + IN_ORDER]
             found: dict[int, Prediction] = {}
             encoded: dict[int, Encoded] = {}
             for row, made in zip(rows, encode_all(encode, rows), strict=True):
@@ -82,11 +99,11 @@ def predict_examples(
                     encoded[row] = made
             order = sorted(encoded, key=lambda row: processor.length_of(encoded[row]) or 0)
             for start in range(0, len(order), AT_ONCE):
-                some = {row: encoded[row] for row in order[start : start + AT_ONCE]}
-                found |= _predict_some(problem, model, processor, examples, some)
+                together = {row: encoded[row] for row in order[start : start + AT_ONCE]}
+                found |= _predict_some(problem, model, processor, examples, together)
             if examples.source is not None:
                 on_rows.update(note for one in encoded.values() for note in one.get("notes", ()))
-            if rows.stop == len(examples):
+            if first + IN_ORDER >= len(asked):
                 counted = [f"{examples.source}: {n:,} of {len(examples):,} {note}" for note, n in on_rows.items()]
                 last = found[rows[-1]]
                 found[rows[-1]] = replace(last, notes=(*last.notes, *examples.notes, *counted))

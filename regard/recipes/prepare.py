@@ -25,6 +25,7 @@ from regard.recipes.dataset import Dataset, Encodings, encode_targets
 from regard.recipes.describe import singular
 from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, ShownExample, Split
+from regard.recipes.predict import predict_split
 from regard.recipes.processor import Processor
 from regard.recipes.settings import Settings
 from regard.recipes.target import Target
@@ -101,6 +102,7 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
         validation=sizes["validation"],
         test=test if sizes["test"] else None,
         rows=None if drawn else dataset.order,
+        predict=lambda split, model: predict_split(problem, model, dataset, split),
         show=lambda split, place: show_unit(dataset, int(dataset.order(split)[place])),
         own_splits=examples.splits is not None and not drawn,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,71 +12,111 @@ from regard.data.progress import Note
 from regard.errors import RegardError
 from regard.recipes.base import Recipe
 from regard.recipes.example import Examples
-from regard.recipes.settings import Settings, apply_settings, set_options, with_budget
+from regard.recipes.settings import Settings, apply_settings, data_alone, set_options, with_budget
 from regard.recipes.start_from import lent_kind, with_body
 from regard.runs.run import Run
+from regard.training.progress import Observer
+
+Place = str | os.PathLike[str]
 
 
 @dataclass(eq=False, kw_only=True)
 class TrainRequest:
-    """The order is: options of the data, reading, defaults for what was read, options of the model and the training.
+    """One training, as Python or a command asks for it. The order of its settings is: options of the data, reading, defaults
+    for what was read, options of the model and the training.
 
-    data: a path, the name of a built-in task, an object, or None; kind: of model, None: the data decides; start: the run
-    to start from
+    data: a path, the name of a built-in task, an object, or None; model: a kind, None: the data decides; options: by dotted
+    name. Of a command, which knows what its words mean only with the class of the settings, a function from that class
+    to the options; for None it gives them as plain as they are
     """
 
     recipe: Recipe
     data: Any = None
-    kind: str | None = None
-    start: Run | None = None
-    note: Note | None = None
-    examples: Examples | None = None  # what was read; None: not yet, or the recipe reads later
-    _read: Any = field(default=None, init=False)  # the data section that the examples were read by
-    _early: tuple[Mapping[str, Any], Settings] | None = field(default=None, init=False)
+    model: str | None = None
+    task: str | None = None
+    out: Place | None = None  # the folder of the run; None: a new one, or, to go on, the latest
+    start: Place | None = None  # the run to start from
+    resume: bool = False
+    note: Note | None = None  # told what is being prepared, and the share that is done
+    observers: Sequence[Observer] = ()
+    report: bool = True  # at the end
+    help: str | None = None  # the command that lists the options
+    options: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]] = field(default_factory=dict)
+    origin: Run | None = None  # `start`, opened
+    examples: Examples | None = None  # what was read of the data; None: not yet, or the recipe reads later
 
     def __post_init__(self) -> None:
+        if isinstance(self.data, os.PathLike):
+            self.data = os.fspath(self.data)
         if isinstance(self.data, str) and not self.data.strip():
             raise RegardError(
                 f"data must be a path, got {self.data!r}; leave --data out to train on the built-in data of "
                 f"{self.recipe.name}"
             )
-        if self.kind is None and self.start is not None:
-            imported = self.start.config.imported is not None
-            self.kind = self.start.config.kind if imported else lent_kind(self.recipe, self.start)
 
-    def settings(self, options: Mapping[str, Any]) -> Settings:
-        """The settings with these options, by dotted name."""
-        return apply_settings(self.defaults(options), options)
+    @property
+    def given(self) -> Any:
+        """Data that is not a path: an object, which only some recipes take; None: there is none."""
+        return None if isinstance(self.data, str) else self.data
 
-    def defaults(self, options: Mapping[str, Any]) -> Settings:
-        """The settings that options change: the recipe's for this data and kind of model, with the body of an earlier
-        run. options: those that were given; of them only what the data is read by is set here."""
-        early = {name: options[name] for name in self.recipe.early_options if name in options}
-        section = self.recipe.data_section(self.data, self.kind, early)
-        if section is None:
-            settings = self._without_reading(options, early)
+    def settings(self) -> Settings:
+        """The settings of a new run. What was read for them is in `examples`."""
+        recipe, kind, every = self.recipe, self._choose_kind(), self._options(None)
+        early = {name: every[name] for name in recipe.early_options if name in every}
+        section: Any = recipe.data_section(self.data, kind, early)
+        if section is None:  # the recipe reads later
+            settings = recipe.defaults(self.data, kind, early)
+            settings = recipe.refine_defaults(settings, self._options(type(settings)), self.given)
         else:
-            data = {name: value for name, value in options.items() if name.startswith("data.")}
-            section = set_options(section, data)
-            settings = self.recipe.adjust_defaults(self._after_reading(section), self.examples, options)
-        settings = with_budget(settings, options)
-        return settings if self.start is None else with_body(self.recipe, settings, self.start)
+            given = self._options(data_alone(section.__class__))
+            with self._naming_help():
+                section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})
+            problem = recipe.problem_of(section, kind)
+            if problem is not None:
+                if self.note is not None:
+                    self.note("reading", None)
+                self.examples = problem.read(section, self.given)
+            settings = recipe.choose_defaults(section, self.examples, kind)
+            settings = recipe.adjust_defaults(settings, self.examples, self._options(type(settings)))
+        settings = with_budget(settings, self._options(type(settings)))
+        if self.origin is not None:
+            settings = with_body(recipe, settings, self.origin)
+        return self.change(settings)
 
-    def _after_reading(self, section: Any) -> Settings:
-        """The defaults for what is read by this section of the settings."""
-        problem = self.recipe.problem_of(section, self.kind)
-        if problem is not None and section != self._read:
-            if self.note is not None:
-                self.note("reading", None)
-            self.examples = problem.read(section, None if self._is_path() else self.data)
-            self._read = section
-        return self.recipe.choose_defaults(section, self.examples, self.kind)
+    def resumed(self, settings: Settings) -> Settings:
+        """The settings of a run that goes on: its own, of which only what was given is changed. `data` says where its files
+        are now; the name of its built-in task says nothing new."""
+        known = settings.data.path is None and self.data == getattr(settings.data, "task", None)
+        moved = {} if not isinstance(self.data, str) or known else {"data.path": self.data}
+        return self.change(apply_settings(settings, moved))
 
-    def _without_reading(self, options: Mapping[str, Any], early: Mapping[str, Any]) -> Settings:
-        """The defaults of a recipe that reads its data later."""
-        if self._early is None or self._early[0] != early:
-            self._early = early, self.recipe.defaults(self.data, self.kind, early)
-        return self.recipe.refine_defaults(self._early[1], options, None if self._is_path() else self.data)
+    def change(self, settings: Settings) -> Settings:
+        """The settings with the options that were given."""
+        given = self._options(type(settings))
+        for name, advice in self.recipe.data_derived.items():
+            if name in given:
+                instead = f"; {advice}" if advice else ""
+                raise RegardError(f"follows from the data, so it cannot be set{instead}", option=name)
+        with self._naming_help():
+            return apply_settings(settings, given)
 
-    def _is_path(self) -> bool:
-        return self.data is None or isinstance(self.data, str | os.PathLike)
+    @contextmanager
+    def _naming_help(self) -> Iterator[None]:
+        """What is wrong with an option says where they are explained."""
+        try:
+            yield
+        except RegardError as error:
+            if self.help is None:
+                raise
+            said = f"{error.text}{' ' if error.text.endswith('?') else '; '}see: {self.help}"
+            raise RegardError(said, option=error.option) from None
+
+    def _options(self, cls: Any) -> Mapping[str, Any]:
+        return self.options(cls) if callable(self.options) else self.options
+
+    def _choose_kind(self) -> str | None:
+        kind = self.recipe.choose_kind(self.model, self.task, self.data)
+        if kind is not None or self.origin is None:
+            return kind
+        imported = self.origin.config.imported is not None
+        return self.origin.config.kind if imported else lent_kind(self.recipe, self.origin)

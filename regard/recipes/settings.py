@@ -96,15 +96,6 @@ def data_alone(data: Any) -> Any:
     return configs.config(made)
 
 
-def moved_data(settings: Settings, data: Any) -> dict[str, Any]:
-    """The option that `data` stands for when a run goes on: where its files are now. The name of its
-    synthetic task says nothing new."""
-    task = getattr(settings.data, "task", None)
-    if data is None or (settings.data.path is None and data == task):
-        return {}
-    return {"data.path": data}
-
-
 def with_optimiser(settings: Settings, optimiser: str | None) -> Settings:
     """The settings for another optimiser, without the default learning rates, which are for the default
     optimiser."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -124,11 +123,6 @@ class Supervised(Problem):
     def open(self, run: Run) -> Processor[Any, Any]:
         """The processor of a run. It reads as in training, but for options of the data that were given anew."""
         return self.processor(run.section(self.config, "data")).restore(run)
-
-    def next_command(self, run: Run) -> str:
-        """The command to type after training: predictions for the same file, or a look at data that is in none."""
-        path = run.section(self.config, "data").path
-        return f"regard look {run.quoted}" if path is None else f"regard predict {run.quoted} {shlex.quote(path)}"
 
     def predict(self, run: Run, inputs: Sequence[Any], options: Any = None) -> Iterator[Prediction]:
         """A prediction for each example in the inputs, or the reason why there is none."""

@@ -21,7 +21,7 @@ from regard.data.targets import Numbers, explain_asks, infer_asks, sort_labels
 from regard.errors import RegardError
 from regard.recipes.prediction import Prediction
 from regard.training.cross_entropy import cross_entropy
-from regard.training.sums import Count
+from regard.training.scores import Count
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

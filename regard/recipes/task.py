@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.recipes.processor import Processor
-from regard.training.scores import ScoreList, Scores
-from regard.training.sums import Count, Sums, number_batches
+from regard.training.scores import Count, ScoreList, Scores, Sums, number_batches
 from regard.training.tasks import call, explain_variance
 
 

@@ -35,6 +35,7 @@ from regard.symmetry.roles import Inputs, Stream, signature
 from regard.symmetry.state import log_suppressed
 
 ROWS = 3  # of a batch
+MORE_DRAWS = 6
 MORE_ROWS = 7  # of some batches: what is made for the first rows only does something else to later ones
 
 
@@ -80,7 +81,11 @@ class Padding(Law):
         if not streams:
             unclear = _unclear_masks(subject)
             if unclear:
-                raise CannotTell(f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)")
+                tokens = subject.roles.streams[0].tokens if subject.roles.streams else next(iter(subject.inputs))
+                hint = f"roles=Roles(streams=(Stream({tokens!r}, mask={unclear[0]!r}, hides=False),))"
+                raise CannotTell(
+                    f"it is not known what {unclear[0]!r} means; give {hint}, hides=True if it marks padding"
+                )
             lengths = [name for name in subject.inputs if "length" in name]
             more = f"; {lengths[0]!r} is no mask, and nothing is known of it" if lengths else ""
             raise CannotTell(f"the model takes no mask of real tokens{more}")
@@ -144,6 +149,7 @@ class Padding(Law):
                 align,
                 tokens_of_row(subject, stream, row, row, there, there),
                 others_tokens_of_row(subject, stream, row, row, there, there),
+                still=True,
             )
         alone = subject.masked(
             subject.sized(subject.picked(base, [row]), length, stream), stream, torch.ones(1, length, dtype=torch.bool)
@@ -254,7 +260,26 @@ class Neighbours(Law):
                     row_of(subject, row, row),
                     others_row_of(row, row),
                     refusable=rows > ROWS,
+                    still=True,
                 )
+        if count > MORE_DRAWS:
+            yield from self.redrawn(subject, random)
+
+    def redrawn(self, subject: Subject, random: Random) -> Iterator[Trial]:
+        """Many other rows beside the same ones: they may flip a branch now and then."""
+        batch = subject.more_rows(subject.short, ROWS, torch_generator(random))
+        for k in range(MORE_DRAWS):
+            row = k % ROWS
+            index = torch.tensor([row])
+            yield Trial(
+                f"other rows beside row {row} of {ROWS}",
+                batch,
+                subject.with_other_rows(batch, row, torch_generator(random)),
+                Indexed(rows=Match(ROWS, index, ROWS, index)),
+                row_of(subject, row, row),
+                others_row_of(row, row),
+                still=True,
+            )
 
     def beside_shorter(self, subject: Subject, batch: Inputs, stream: Stream, row: int) -> Trial:
         """A padded row among rows that have no padding, and among rows that have as much of it."""

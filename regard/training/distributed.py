@@ -32,8 +32,8 @@ from regard.training.memory import blocks, return_large_blocks
 from regard.training.muon import ShardedMuon, SharedMuon
 from regard.training.ranks import Ranks, choose_device, memory_of_rank
 from regard.training.rules import local
+from regard.training.scores import Numbered, Numbers, summing_over_ranks
 from regard.training.step import Stepper, all_finite, busiest, seed_all
-from regard.training.sums import Numbered, Numbers, summing_over_ranks
 from regard.training.tasks import Task
 
 BYTES = 16  # of a parameter in training: weight, gradient and two moments in float32

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError
-from regard.training.sums import Count, Numbered, number_batches
+from regard.training.scores import Count, Numbered, number_batches
 from regard.training.tasks import Classify, NextToken
 
 SHARE = 1 / 6  # of the tokens is predicted, as in XLNet

@@ -22,6 +22,7 @@ from regard.runs.number_format import say_loss, say_measures, say_time
 from regard.runs.run import Run, run_group_above
 
 FEW_STEPS = 100  # fewer hardly train a model
+SHOWN = 10  # lines on steps in a log
 NEWS = 0.4  # a new number of steps is told if it differs by this share from the one told before
 
 
@@ -237,23 +238,25 @@ class Printer(Observer):
     def described(self, text: str) -> None:
         self.say(text)
 
-    def working(self, text: str) -> None:
-        self.say(text)
+    working = concluded = described
 
     def ended(self, result: Result) -> None:
         for line in result.lines():
             self.say(line)
 
-    def concluded(self, text: str) -> None:
-        self.say(text)
-
 
 class Lines(Printer):
-    """A line now and then, for logs and pipes."""
+    """A line now and then, for logs and pipes: about ten on steps and ten on evaluations, however long it takes, and one
+    sample."""
 
     def __init__(self, stream: TextIO | None = None, every: float = 10.0) -> None:
         super().__init__()
         self.stream, self.every = stream, every
+        self.stepped_at = self.evaluated_at = -math.inf  # the steps that were told last
+
+    def started(self, run: Run, steps: int | None, first_step: int) -> None:
+        self.stepped_at = self.evaluated_at = -math.inf
+        super().started(run, steps, first_step)
 
     def say(self, text: str) -> None:
         self.told = time.perf_counter()
@@ -263,11 +266,23 @@ class Lines(Printer):
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
-        if time.perf_counter() - self.told >= self.every:
+        if time.perf_counter() - self.told >= self.every and self._is_due(step, self.stepped_at):
+            self.stepped_at = step
             self._say_step(step, self.speed.say())
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
-        self._say_step(step, f"validation {say_measures(measures, loss='')}")
+        if self._is_due(step, self.evaluated_at):
+            self.evaluated_at = step
+            self._say_step(step, f"validation {say_measures(measures, loss='')}")
+
+    def sampled(self, step: int, text: str) -> None:
+        if self.speed.steps in (None, step):  # the others are in the folder of the run
+            super().sampled(step, text)
+
+    def _is_due(self, step: int, told: float) -> bool:
+        """Is a tenth of the steps done since the last line of its sort?"""
+        steps = self.speed.steps
+        return steps is None or step == steps or step - told >= steps // SHOWN
 
     def _say_step(self, step: int, text: str) -> None:
         of = f"/{self.speed.steps:,}" if self.speed.steps else ""

@@ -23,7 +23,7 @@ from regard.training.checkpoint import Checkpoint, Snapshot, write_files
 from regard.training.config import TrainConfig
 from regard.training.optimisers import Average, schedule
 from regard.training.ranks import ALONE, Ranks
-from regard.training.sums import Numbers
+from regard.training.scores import Numbers
 from regard.training.tasks import Task
 
 OTHER_NAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps"}  # of devices, as people type them

@@ -19,8 +19,7 @@ from regard.data.batch import IGNORE, Batch, Source
 from regard.errors import RegardError, did_you_mean
 from regard.nn.eval_mode import eval_mode
 from regard.training.cross_entropy import cross_entropy
-from regard.training.scores import ScoreList, Scores
-from regard.training.sums import Count, Sums, number_batches
+from regard.training.scores import Count, ScoreList, Scores, Sums, number_batches
 
 
 class Task(Protocol):

@@ -1,4 +1,4 @@
-"""Runs beside each other: settings that differ, outcomes, curves, and differences example by example."""
+"""regard compare: runs beside each other: settings that differ, outcomes, curves, differences example by example."""
 
 from __future__ import annotations
 
@@ -7,26 +7,56 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from regard.config import config
 from regard.data.array import Array
 from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
+from regard.data.tables import read_table, write_table
 from regard.errors import RegardError, name_keywords
+from regard.files import json_text
+from regard.recipes.answers import AMONG, is_answers_file
 from regard.recipes.base import recipe_of, settings_of
 from regard.recipes.job import DataContext
 from regard.recipes.paired import Difference, differ
 from regard.recipes.same_data import check_same_data
 from regard.runs.run import Run
+from regard.training.memory import retain_freed_memory
 from regard.training.scores import Scores
+from regard.verbs.compare_shown import print_comparison, write_page
 from regard.verbs.compared_run import ComparedRun, differing, read_run, short_names
+from regard.verbs.console import spinner
+from regard.verbs.options import read_options
 
 Place = str | os.PathLike[str]
 GIVE_DATA = "--data FILE judges both on one file"
+
+
+@config
+class CompareOptions:
+    """RUN is the folder of a run, made by regard train: two or more, or a pattern in quotes ('runs/*').
+
+    The output has the settings that differ, the outcome of each run, and for each run the difference to the
+    first one on the same examples, with a 95 % interval. Both must have the same test split (or validation
+    split, without one); otherwise give --data. Runs that have nothing in common are compared in their curves
+    only, and a line says why.
+
+    exit code: 0 it compared, 2 fewer than two runs can be read
+    """
+
+    data: str | None = None
+    """another file or folder of the same kind, with labels, that no run was trained on: all runs are
+    evaluated on it"""
+    out: str | None = None
+    """also write a page with the curves over each other (.html), or a table (.csv, .tsv, .parquet, .jsonl) with a row for
+    each run and measure: the difference to the first run, and its interval"""
+    by: Literal["steps", "seconds"] = "steps"  # the axis of the curves
+    json: bool = False  # {"runs", "settings", "pairs", "notes"}: all that is printed, in full precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +84,14 @@ class Comparison:
     partly: tuple[str, ...]  # settings that only some of the runs have
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...] = ()
+
+    def table(self) -> Any:
+        """A row of Arrow for each run and measure."""
+        rows = []
+        for pair in self.pairs:
+            names = {"run": pair.run, "against": pair.against, "split": pair.split, "reason": pair.reason}
+            rows += [{**names, **each.to_json()} for each in pair.differences] or [names]
+        return read_table(rows or [{"run": name} for name in self.names]).data
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -265,3 +303,28 @@ def _seen_notes(runs: Sequence[ComparedRun], data: Place | None) -> list[str]:
         if isinstance(path, str) and os.path.realpath(os.path.expanduser(path)) == given:
             found.append(f"{each.path} was trained on {path}, so its figures there say little")
     return found
+
+
+# ── the command
+
+
+def run(words: list[str]) -> int:
+    """regard compare RUN RUN..."""
+    options, words = read_options(CompareOptions, words, "regard compare")
+    if options.out is not None and not options.out.lower().endswith(".html") and not is_answers_file(options.out):
+        raise RegardError(f"--out must be a page (.html) or a table ({AMONG}), got {options.out!r}")
+    with spinner(f"comparing {len(words)} runs"), retain_freed_memory():
+        found = compare(words, data=options.data)
+    if options.json:
+        print(json_text(found.to_json(), indent=2))
+    else:
+        print_comparison(found, seconds=options.by == "seconds")
+    if options.out is not None and is_answers_file(options.out):
+        write_table(options.out, found.table())
+        if not options.json:
+            print(f"\n{options.out}: a row for each run and measure")
+    elif options.out is not None:
+        path = write_page(found, options.out, seconds=options.by == "seconds")
+        if not options.json:
+            print(f"\n{path}: open it in a browser")
+    return 0

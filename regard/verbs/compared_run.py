@@ -191,5 +191,5 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
 
 def short_names(paths: Sequence[str]) -> list[str]:
     """The last part of each path, or the whole path where that is not enough to tell them apart."""
-    last = [Path(path).resolve().name for path in paths]
+    last = [Path(path).name or Path(path).resolve().name for path in paths]
     return [path if last.count(name) > 1 else name for path, name in zip(paths, last, strict=True)]

@@ -6,7 +6,13 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
+from pydantic import Field
+
+from regard.errors import RegardError
+
+Port = Annotated[int, Field(ge=0, le=65_535)]
 PATIENCE = 3.0  # seconds without a word that a log can bear
 
 
@@ -38,3 +44,9 @@ def spinner(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(what):
         yield
+
+
+def check_served(port: int | None, out: str | None) -> None:
+    """A port is of a page that is served."""
+    if port is not None and out is not None:
+        raise RegardError("--port is for a page that is served, and --out writes one; give one of them")

@@ -1,20 +1,51 @@
-"""How good a trained model is: its measures on the test split, or on another file."""
+"""regard evaluate: how good a trained model is, on the test split or on another file."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from regard.config import config
 from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords
+from regard.files import json_text
+from regard.recipes.answers import AMONG, check_answers_file, is_answers_file, write_answers
 from regard.recipes.base import recipe_of
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
+from regard.runs.run import Run
 from regard.targets.imported import open_run
-from regard.verbs.reading import configure, read_differently
+from regard.training.memory import retain_freed_memory
+from regard.verbs.console import spinner
+from regard.verbs.options import check_single_path, one_word, read_options, take_options
+from regard.verbs.predict import configure, read_differently
+
+
+@config
+class EvaluateOptions:
+    """RUN is the folder of a run, made by regard train. Its best weights are evaluated on the test split of
+    its data, or on the validation split if there is no test split. The output names the number of examples.
+    Where other data calls its columns otherwise, name them as in training: --data.label NAME (--data.text of
+    texts, --data.image of images, --data.id and --data.target of sets, --data.nodes of an edge list). Of
+    translations: --data.source and --data.target, or --data.beside FILE; and --beams 5, --length-penalty 1.0. Of
+    a causal LM: --memory 2048, the tokens that it sees before a segment (0: none).
+    Of autoencoders: --samples 100, by which log p(x) is estimated.
+    """
+
+    data: str | None = None
+    """another file or folder of the same kind, with labels. If it has a test split, only that is used;
+    otherwise all of it"""
+    out: str | None = None
+    """write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what the
+    model answers, and the probability of each class"""
+    json: bool = False
+    """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels" and "confusion":
+    confusion[i][j] is how often class i was predicted as class j
+    """
 
 
 @name_keywords
@@ -22,6 +53,7 @@ def evaluate(
     path: str | os.PathLike[str],
     data: str | os.PathLike[str] | None = None,
     *,
+    out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
     note: Note | None = None,
 ) -> Evaluation:
@@ -32,10 +64,19 @@ def evaluate(
 
     data  another file of the same kind, with its labels; None: the test split of the run's own data, or the
           validation split without one
+    out   write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what
+          the model answers, and the probability of each class
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
     note  told what is being prepared, and the share that is done
     """
-    run = open_run(path)
+    return _evaluate(open_run(path), data, out, options, note)
+
+
+def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, note: Note | None = None) -> Evaluation:
+    if out is not None and not is_answers_file(out):
+        raise RegardError(f"--out must be a table ({AMONG}), got {os.fspath(out)!r}")
+    if out is not None:
+        check_answers_file(out, [] if data is None else [os.fspath(data)])
     recipe, options = configure(recipe_of(run), options)
     if options and data is None:
         raise RegardError(f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too")
@@ -49,4 +90,30 @@ def evaluate(
             "give a file of the same kind"
         )
     with scanning_once():
-        return recipe.evaluate(run, None if data is None else os.fspath(data), context)
+        found = recipe.evaluate(run, None if data is None else os.fspath(data), context)
+    if out is not None:
+        if found.predict is None:
+            raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")
+        for _ in write_answers(found.predict(), out, with_truth=True):
+            pass
+    return found
+
+
+# ── the command
+
+
+def run(words: list[str]) -> int:
+    """regard evaluate RUN"""
+    check_single_path(words)
+    found = open_run(words[0]) if words and not words[0].startswith("-") else None  # it says which options it has
+    own, words = take_options(None if found is None else recipe_of(found).predict_options, words, "regard evaluate")
+    options, words = read_options(EvaluateOptions, words, "regard evaluate")
+    path = one_word(words, "evaluate", "run")
+    with spinner(f"evaluating {path}"), retain_freed_memory():
+        measured = _evaluate(found or open_run(path), options.data, options.out, own)
+    for note in measured.notes:
+        print(f"regard: {note}", file=sys.stderr)
+    print(json_text(measured.to_json()) if options.json else measured.format())
+    if options.out is not None and not options.json:
+        print(f"{options.out}: a row for each example")
+    return 0

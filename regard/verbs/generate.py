@@ -1,16 +1,19 @@
-"""Text from a trained model: a run by its path, or a loaded model."""
+"""regard generate: text from a trained model; of other runs new samples, or a dreamed episode."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from regard import registry
 from regard.errors import RegardError, name_keywords
 from regard.generation import generate as generation
-from regard.recipes.base import recipe_of
+from regard.recipes.base import get_recipe, recipe_of
 from regard.targets.imported import open_run
 from regard.verbs.load import load
+from regard.verbs.options import options_help, read_options
 
 WEIGHTS = ("auto", "float32", "bfloat16", "int8", "int4")
 
@@ -53,3 +56,34 @@ def _load_generator(model: Any, weights: str | None) -> Any:
         raise RegardError(f"weights={weights!r} goes with the path of a run; give a path, or leave weights out")
     generation.check_generates(model)
     return model
+
+
+# ── the command
+
+
+def run(words: list[str]) -> int:
+    """regard generate RUN ..."""
+    path = words[0] if words else ""
+    if not path or path.startswith("-"):
+        raise RegardError(f"regard generate takes one run first, got {path or 'none'}; see: regard generate --help")
+    found = open_run(path)
+    recipe = recipe_of(found)
+    if recipe.generate_options is None:
+        raise RegardError(f"{found.path} was trained on {recipe.name}, which generates nothing; use regard predict")
+    options, rest = read_options(recipe.generate_options, words[1:], "regard generate")
+    if rest:
+        raise RegardError(f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help")
+    for piece in recipe.generate(found, options, lambda note: print(f"regard: {note}", file=sys.stderr)):
+        print(piece, end="", flush=True)
+    return 0
+
+
+def explain(words: list[str]) -> str:
+    """The options of every recipe that generates something."""
+    recipes = [get_recipe(name) for name in registry.entries("recipes")]
+    every = "--help-all" in words
+    return "\n".join(
+        f"a run of {recipe.name}:\n{options_help(recipe.generate_options, 'regard generate', every=every)}"
+        for recipe in recipes
+        if recipe.generate_options is not None
+    )

@@ -5,14 +5,13 @@ import io
 import os
 import sys
 
+from regard import registry
 from regard.errors import RegardError, did_you_mean
-from regard.verbs import compare_command, pretrained, serve_command, story, tokenize, verify_command
-from regard.verbs.commands import COMMANDS, asks_for_help, help_for
+from regard.verbs.commands import COMMANDS, Command, asks_for_help
+from regard.verbs.list import format_table
 from regard.verbs.memory import limit_memory, out_of_memory
-from regard.verbs.threads import speak_once, wait_passively
 
-# whose import adds their commands
-OFFERING = (compare_command, pretrained, serve_command, story, tokenize, verify_command)
+SPINS = "1000"  # about as long as it takes to wake a thread
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,10 +72,28 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise RegardError(_unknown(name))
-    if name == "list" and asks_for_help(rest):  # all others explain their options themselves
-        print(help_for(COMMANDS[name]))
+    command = COMMANDS[name]
+    if name == "train" and not asks_for_help(rest) and (not rest or rest[0].startswith("-")):
+        raise RegardError(f"regard train needs the name of a recipe: {', '.join(registry.entries('recipes'))}")
+    if asks_for_help(rest):
+        print(_help_of(command, name, rest))
         return 0
-    return COMMANDS[name].run(rest)
+    code: int = command.find(command.run)(rest)
+    return code
+
+
+def _help_of(command: Command, name: str, words: list[str]) -> str:
+    """The help of one command; that of a training is about its recipe, if it names one."""
+    if command.module == "train" and words[0].startswith("-"):
+        rows = [(each, entry.sentence) for each, entry in registry.entries("recipes").items()]
+        return f"{command.help()}\n\nrecipes:\n{format_table(rows)}"
+    if command.options is None:
+        more: str = command.find("explain")(words)
+    else:
+        from regard.verbs.options import options_help
+
+        more = options_help(command.find(command.options), f"regard {name}", every="--help-all" in words)
+    return more if more.startswith("usage:") else f"{command.help()}\n\n{more}"
 
 
 def _help() -> str:
@@ -116,3 +133,17 @@ def _one_line(error: BaseException, command: str = "") -> str:
         return message
     what = f"{type(error).__name__}{message and f': {message}'}"
     return f"this is a bug in regard: {what}; please report it, with what --debug shows"
+
+
+def wait_passively() -> None:
+    """Threads that wait for others soon sleep. By default they keep their core busy for milliseconds, and on a
+    machine with other work to do a step may then take fifty times as long. What the user has set stays.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+
+
+def speak_once() -> None:
+    """Of several processes, each would print torch's advice to programmers. What the user has set stays."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")

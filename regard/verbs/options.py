@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Callable, Collection, Mapping
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -14,8 +13,7 @@ from regard.config import choices_of, is_unsplit, override, plain_type, union_me
 from regard.config import options_of as types_of
 from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
-from regard.recipes.request import TrainRequest
-from regard.recipes.settings import Settings, data_alone, with_optimiser
+from regard.recipes.settings import Settings
 from regard.verbs.help import describe, list_options
 
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
@@ -28,95 +26,75 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 }
 
 
-def read_settings(request: TrainRequest, words: list[str], program: str) -> Settings:
-    """The settings that the words of a command line ask for."""
-    recipe = request.recipe
-    default = request.defaults(_first_options(request, words, program))
-    chosen = change_settings(recipe, default, words, program)
-    refined = request.defaults(_typed_options(chosen, words))
-    if refined == default:
-        return chosen
-    return change_settings(recipe, refined, words, program)
+# ── what `regard train` takes
 
 
-def _first_options(request: TrainRequest, words: list[str], program: str) -> dict[str, Any]:
-    """The options on which defaults depend: those by which the data is read."""
-    early = early_options(request.recipe, words)
-    section = request.recipe.data_section(request.data, request.kind, early)
-    if section is None:
-        return early
-    own: list[str] = []
-    is_own = False
-    for word in words:
-        if word.startswith("--"):
-            is_own = word.startswith("--data.")
-        own += [word] if is_own else []
-    of: Any = type(section)
-    cls = data_alone(of)
-    return _typed_options(parse(cls, own, cls(data=section), program), own)
-
-
-def change_settings(recipe: Recipe, settings: Settings, words: list[str], program: str) -> Settings:
-    """The settings, of which only what the words of a command line say is changed."""
-    settings = with_optimiser(settings, _option_value(words, "--train.optimiser"))
-    derived = recipe.derived_options(settings)
-    more = tuple(each.split()[0] for each in (*recipe.help, *FIRST))
-    chosen: Settings = parse(type(settings), words, settings, program, more, frozenset(derived))
-    typed = _typed_options(chosen, words)
-    for key, advice in derived.items():
-        if key in typed:
-            instead = f"; {advice}" if advice else ""
-            raise RegardError(f"follows from the data, so it cannot be set{instead}", option=key)
-    return chosen
-
-
-def _typed_options(chosen: Any, words: list[str]) -> dict[str, Any]:
-    """The options among the words with their values, by dotted name: also those that equal the default."""
-    return {key: reduce(getattr, key.split("."), chosen) for key in read_words(type(chosen), words, "", _ignore)}
-
-
-def _ignore(word: str) -> None:
-    """Words that are no option were refused before."""
-
-
-def _option_value(words: list[str], option: str) -> str | None:
-    """The value of an option on which defaults depend (rates on the optimiser), before it is known whether it
-    can be right."""
-    found = None
+def check_single_path(words: list[str]) -> None:
+    """A glob without quotes becomes many words."""
     for number, word in enumerate(words):
+        after = words[number + 1 + (word == "--data") :][:1]
+        if word.partition("=")[0] == "--data" and after and not after[0].startswith("-") and os.path.exists(after[0]):
+            raise RegardError(
+                f"--data takes one path, and after it comes another: {after[0]}; for several files give "
+                f"their folder, or a glob in quotes: --data '*.txt'"
+            )
+
+
+def pop_options(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+    """The values of some options, given as `--name value` or `--name=value`, and the words that are left."""
+    found: dict[str, str] = {}
+    rest: list[str] = []
+    words = list(words)
+    while words:
+        word = words.pop(0)
         name, equals, value = word.partition("=")
-        if name.replace("_", "-") == option:
-            found = value if equals else " ".join(words[number + 1 : number + 2])
+        if name not in names:
+            rest.append(word)
+        elif equals:
+            found[name] = value
+        elif words and not words[0].startswith("--"):
+            found[name] = words.pop(0)
+        else:
+            raise RegardError(f"{name} needs a value after it")
+    return found, rest
+
+
+def read_settings_options(recipe: Recipe, words: list[str], program: str, cls: Any) -> Mapping[str, Any]:
+    """The options among the words of `regard train`, as a TrainRequest asks for them."""
+    if cls is None:
+        return {name: read_value(value, int | str) for name, value in _read_plainly(words).items()}
+    if not issubclass(cls, Settings):  # of the data alone: the others are read, or refused, later
+        return read_words(cls, words, "", lambda word: None)
+    more = [each.split()[0] for each in (*recipe.help, *FIRST)]
+    return read_all_words(cls, words, program, more=more, hidden=recipe.data_derived)
+
+
+def _read_plainly(words: list[str]) -> dict[str, str]:
+    """Each option with the word after it, before it is known which options there are."""
+    found: dict[str, str] = {}
+    for word, after in zip(words, [*words[1:], "--"], strict=False):
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            given = value if equals else "True" if after.startswith("--") else after
+            found[name.removeprefix("--").replace("-", "_")] = given
     return found
-
-
-def early_options(recipe: Recipe, words: list[str]) -> dict[str, Any]:
-    """The options on which defaults of this recipe depend; whole numbers as such."""
-    found = {each: value for each in recipe.early_options if (value := _option_value(words, f"--{each}"))}
-    return {name: read_value(value, int | str) for name, value in found.items()}
 
 
 # ── reading
 
 
-def parse(
-    cls: type[Any],
-    words: list[str],
-    default: Any,
-    program: str,
-    more: tuple[str, ...] = (),
-    hidden: frozenset[str] = frozenset(),
-) -> Any:
-    """The default with the options that the words say.
+def read_all_words(
+    cls: type[Any], words: list[str], program: str, *, more: Collection[str] = (), hidden: Collection[str] = ()
+) -> dict[str, Any]:
+    """The options of a config that the words say, by dotted name; a word that is none is an error.
 
-    more    options that are read elsewhere, to be suggested
-    hidden  options that follow from the data, not to be suggested
+    more: options that are read elsewhere, to be suggested; hidden: options that follow from the data, not to be suggested
     """
 
     def refuse(word: str) -> None:
         raise unknown_option(word, [*options_of(cls), *more], program, hidden)
 
-    return _change(default, read_words(cls, words, program, refuse), program)
+    return read_words(cls, words, program, refuse)
 
 
 def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, list[str]]:
@@ -132,15 +110,31 @@ def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, l
             raise unknown_option(word, list(options_of(cls)), program)
         rest.append(word)
 
-    return _change(cls(), read_words(cls, words, program, keep), program), rest
-
-
-def _change(default: Any, given: Mapping[str, Any], program: str) -> Any:
+    given = read_words(cls, words, program, keep)
     try:
-        return override(default, given)
+        return override(cls(), given), rest
     except RegardError as error:
-        words = error.about(error.option and as_option(error.option))
-        raise RegardError(f"{words}{' ' if words.endswith('?') else '; '}see: {program} --help") from None
+        said = error.about(error.option and as_option(error.option))
+        raise RegardError(f"{said}{' ' if said.endswith('?') else '; '}see: {program} --help") from None
+
+
+def take_options(cls: type[Any] | None, words: list[str], program: str) -> tuple[dict[str, Any], list[str]]:
+    """The options of a config, by name, and those of the data of a run (--data.text body), by dotted name; and the words
+    that are left, among which may be other options."""
+    rest: list[str] = []
+    own = {} if cls is None else read_words(cls, words, program, rest.append)
+    rest = rest if cls is not None else words
+    names = dict.fromkeys(word.partition("=")[0] for word in rest if word.startswith("--data."))
+    data, rest = pop_options(rest, tuple(names))
+    return own | {name.removeprefix("--").replace("-", "_"): value for name, value in data.items()}, rest
+
+
+def one_word(words: list[str], command: str, what: str) -> str:
+    """The run or target of a command that takes one."""
+    if len(words) != 1:
+        given = " ".join(words) or "none"
+        raise RegardError(f"regard {command} takes one {what}, got {given}; see: regard {command} --help")
+    return words[0]
 
 
 def options_of(cls: type[Any]) -> dict[str, Any]:
@@ -175,6 +169,8 @@ def read_words(cls: type[Any], words: list[str], program: str, other: Callable[[
             values = [waiting.pop(0)] if waiting and waiting[0] in ("True", "False") else ["True"]
         while not (equals or flag) and waiting and not waiting[0].startswith("--") and (inner or not values):
             values.append(waiting.pop(0))
+            if inner and not is_unsplit(hint) and "," in values[-1].rstrip(","):
+                break  # the whole list: what follows is another word of the command
         if not values:
             raise RegardError(f"{option} needs a value after it; see: {program} --help")
         if inner and values[0] not in ("None", *choices_of(hint)):
@@ -207,7 +203,7 @@ def _looks_like_path(word: str) -> bool:
     return os.path.exists(word) or "/" in word or "*" in word or (suffix.isalnum() and not suffix.isdigit())
 
 
-def unknown_option(word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()) -> RegardError:
+def unknown_option(word: str, known: list[str], program: str, hidden: Collection[str] = ()) -> RegardError:
     name = word.partition("=")[0]
     if not name.startswith("-"):
         hope = ""
@@ -225,12 +221,14 @@ def unknown_option(word: str, known: list[str], program: str, hidden: frozenset[
 
 def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[str], *, every: bool = False) -> str:
     """The options of a recipe with their defaults: the usual ones, or every one."""
-    default = recipe.defaults(path, kind, early_options(recipe, words))
+    given = _read_plainly(words)
+    early = {name: read_value(given[name], int | str) for name in recipe.early_options if name in given}
+    default = recipe.defaults(path, kind, early)
     known = {**recipe.help, **{name: what.format(recipe=recipe.name) for name, what in FIRST.items()}}
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
     examples = "".join(f"\n  {each}" for each in recipe.examples)
     program = f"regard train {recipe.name}"
-    hidden = {*recipe.derived_options(default), "data.path"}
+    hidden = {*recipe.data_derived, "data.path"}
     return (
         f"usage: {program} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: {type(default).__doc__}\n\n"
         f"examples:{examples}\n\n"

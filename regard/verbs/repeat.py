@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from regard import config as configs
-from regard.data.progress import Note
 from regard.data.splits import SplitConfig
 from regard.errors import RegardError
 from regard.look.report import write_repeats_page
-from regard.recipes.base import Recipe, get_recipe, settings_of
-from regard.recipes.example import Examples
+from regard.recipes.base import Recipe, settings_of
+from regard.recipes.request import Place, TrainRequest
 from regard.recipes.settings import Settings, apply_settings, kind_of
 from regard.runs.lock import exclusive_lock
 from regard.runs.new_run import claim_folder, discard_start
@@ -28,28 +27,13 @@ from regard.runs.run_config import RunConfig
 from regard.runs.run_group import Over, Repeats, name_runs, number_of
 from regard.training.config import TrainConfig
 from regard.training.loop import MAY_CHANGE
-from regard.training.progress import Ending, Observer, tell
-from regard.verbs.train import Place, check_resumable, resume_run, train_recipe
+from regard.training.progress import Ending, tell
+from regard.verbs.train_run import check_resumable, resume_run, start_run
 
 
-def train_settings(
-    recipe: Recipe,
-    settings: Settings,
-    *,
-    out: Place,
-    observers: Sequence[Observer],
-    start: Run | None = None,
-    given: Any = None,
-    examples: Examples | None = None,
-    note: Note | None = None,
-    report: bool = True,
-) -> Run | Repeats:
-    """Train a recipe with these settings: once, or once for each seed or fold that they ask for. examples: what was read
-    of the data already"""
-    how: dict[str, Any] = {"observers": observers, "given": given, "note": note, "report": report}
-    over = repeated_over(settings)
-    if over is None:
-        return train_recipe(recipe, settings, out=out, start=start, examples=examples, **how)
+def start_runs(request: TrainRequest, settings: Settings, place: Place, over: Over) -> Repeats:
+    """A run for each seed or fold that these settings ask for."""
+    recipe, origin, given = request.recipe, request.origin, request.given
     names = _names(settings, over)
     for name in names:
         _settings_for(settings, over, name)  # what cannot be is said before the first of them is trained
@@ -60,56 +44,35 @@ def train_settings(
         "problem": None if problem is None else problem.name,
         "kind": kind,
         "settings": configs.to_dict(settings),
-        "from": None if start is None else str(start.path),
+        "from": None if origin is None else str(origin.path),
         "given": None if given is None else type(given).__name__,
     }
-    with _new_folder(Path(out)):
-        repeats = Repeats.create(out, over, names, facts)
-        return _train_each(repeats, recipe, settings, {}, start=start, examples=examples, **how)
+    with _new_folder(Path(place)):
+        return _train_each(request, Repeats.create(place, over, names, facts), settings, {})
 
 
-def resume_repeats(
-    repeats: Repeats,
-    settings: Settings,
-    *,
-    observers: Sequence[Observer],
-    given: Any = None,
-    note: Note | None = None,
-    report: bool = True,
-) -> Repeats:
+def resume_runs(request: TrainRequest, repeats: Repeats, settings: Settings) -> Repeats:
     """Go on: finished runs stay, the one that was stopped is resumed, the others are trained. Settings may
     differ from those of the start in the budget, in saving, and in more seeds."""
-    changes = _changes(repeats, settings)
-    recipe = get_recipe(repeats.recipe)
+    changes = _changes(repeats, request.recipe, settings)
     origin = repeats.facts["from"]
+    request.origin = None if origin is None else Run.open(origin)
     with exclusive_lock(repeats.path / "state"):
         repeats.facts |= {"names": _names(settings, repeats.over), "settings": configs.to_dict(settings)}
         repeats.write()
-        return _train_each(
-            repeats,
-            recipe,
-            settings,
-            {name: value for name, value in changes.items() if name != "train.seeds"},
-            start=None if origin is None else Run.open(origin),
-            examples=None,
-            observers=observers,
-            given=given,
-            note=note,
-            report=report,
-        )
+        changes.pop("train.seeds", None)
+        return _train_each(request, repeats, settings, changes)
 
 
-def open_to_resume(
-    path: Place, recipe: Recipe, *, model: str | None, start: Place | None, given: Any
-) -> tuple[Repeats, Settings]:
+def open_to_resume(request: TrainRequest, path: Place) -> tuple[Repeats, Settings]:
     """The runs of a folder and their common settings. Raise if they were started in another way."""
     repeats = Repeats.open(path)
     facts = repeats.facts
     known = RunConfig(
         regard=facts["regard"], recipe=facts["recipe"], kind=facts["kind"], origin=facts["from"], given=facts["given"]
     )
-    check_resumable(Run(repeats.path, known), recipe, model=model, start=start, given=given)
-    return repeats, _common_settings(repeats, recipe)
+    check_resumable(Run(repeats.path, known), request)
+    return repeats, _common_settings(repeats, request.recipe)
 
 
 # ── settings
@@ -165,9 +128,9 @@ def _common_settings(repeats: Repeats, recipe: Recipe) -> Settings:
     return replace(settings, data=replace(settings.data, **paths))
 
 
-def _changes(repeats: Repeats, settings: Settings) -> dict[str, Any]:
+def _changes(repeats: Repeats, recipe: Recipe, settings: Settings) -> dict[str, Any]:
     """What differs from the settings of the start, by dotted name; raise if it may not."""
-    before = _common_settings(repeats, get_recipe(repeats.recipe))
+    before = _common_settings(repeats, recipe)
     found = configs.differences(before, settings)
     may_change = {f"train.{name}" for name in (*MAY_CHANGE, "seeds")}
     wrong = [each for each in found if each[0] not in may_change]
@@ -184,40 +147,29 @@ def _changes(repeats: Repeats, settings: Settings) -> dict[str, Any]:
 # ── training
 
 
-def _train_each(
-    repeats: Repeats,
-    recipe: Recipe,
-    settings: Settings,
-    changes: Mapping[str, Any],
-    *,
-    start: Run | None,
-    examples: Examples | None,
-    observers: Sequence[Observer],
-    report: bool,
-    **how: Any,
-) -> Repeats:
+def _train_each(request: TrainRequest, repeats: Repeats, settings: Settings, changes: Mapping[str, Any]) -> Repeats:
     """Train what is not finished yet, one after the other, until one of them is stopped."""
-    names = repeats.names
+    names, observers = repeats.names, request.observers
     waiting = [name for name in names if name not in repeats.figures]
     tell(observers, "described", _say_plan(repeats, waiting, settings.train))
-    how |= {"observers": [*observers, ending := Ending()], "report": report}
+    each = replace(request, observers=[*observers, ending := Ending()])
     for name in waiting:
         tell(observers, "described", f"── {name}: {names.index(name) + 1} of {len(names)} ──")
         place = repeats.path / name
         if Run.exists(place):
             run = Run.open(place)
-            resume_run(run, apply_settings(settings_of(run), changes), **how)
+            resume_run(each, run, apply_settings(settings_of(run), changes))
         else:
-            own = _settings_for(settings, repeats.over, name)
-            run = train_recipe(recipe, own, out=place, start=start, examples=examples, **how)
+            run = start_run(each, _settings_for(settings, repeats.over, name), place)
         if not ending.stopped:
             repeats.add(run)
-        if report:
+        if request.report:
             write_repeats_page(repeats)
         if ending.stopped:
-            tell(observers, "described", _say_stopped(repeats))
+            done = f"{len(repeats.figures)} of {len(names)} runs are finished"
+            tell(observers, "described", f"{done}; --resume goes on with the others")
             return repeats
-    if report:
+    if request.report:
         write_repeats_page(repeats)  # it may have been killed before that
     tell(observers, "concluded", repeats.say())
     return repeats
@@ -235,15 +187,8 @@ def _say_plan(repeats: Repeats, waiting: Sequence[str], train: TrainConfig) -> s
         budget = f"{minutes:g} minutes each, {minutes * count:g} minutes in all"
     done = len(repeats.names) - count
     before = f"{done} of {len(repeats.names)} are finished; " if done else ""
-    if count == 1:
-        which = waiting[0]
-    else:
-        which = f"{waiting[0]} … {waiting[-1]}"
+    which = waiting[0] if count == 1 else f"{waiting[0]} … {waiting[-1]}"
     return f"{before}{count} {'run' if count == 1 else 'runs'} of {budget}: {which}"
-
-
-def _say_stopped(repeats: Repeats) -> str:
-    return f"{len(repeats.figures)} of {len(repeats.names)} runs are finished; --resume goes on with the others"
 
 
 @contextmanager

@@ -1,16 +1,22 @@
-"""Texts of a model for programs on this machine: a server with the addresses of OpenAI's API."""
+"""regard serve: texts of a model for programs on this machine, by a server with the addresses of OpenAI's API."""
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
+from regard.config import Count, Size, config
 from regard.errors import RegardError
 from regard.generation.scheduler import Scheduler
 from regard.generation.slots import make_slots
@@ -20,10 +26,33 @@ from regard.recipes.base import recipe_of
 from regard.serving.guard import listen, new_token
 from regard.serving.openai import make_text_server
 from regard.targets.imported import open_run
+from regard.verbs.console import Port
+from regard.verbs.options import one_word, read_options
 
 CONTEXT = 2048  # tokens of a slot, if nothing else is said
 SLOTS = 8
+KEY = "REGARD_KEY"  # the environment variable
+EVERY = 1.0  # seconds between two words about what goes on
 EXAMPLES = ("What is 3 + 4?", "Once upon a time", "def ", "the", "The")
+
+
+@config
+class ServeOptions:
+    """TARGET is a model that writes text: the folder of a run, made by regard train, the folder of a downloaded
+    Hugging Face model, or a GGUF file. It answers on 127.0.0.1 as OpenAI's API does: /v1/completions,
+    /v1/chat/completions (if the model has a chat template) and /v1/models. Ctrl-C ends it.
+
+    Every request needs a key, as a Bearer token: that in the environment variable REGARD_KEY, or else a new one,
+    which is printed. (A key among the options of a command could be read by every user of the machine.)
+    """
+
+    port: Port | None = None  # port of the server; None: any free port
+    slots: Count = 8  # texts that are written at once; others wait
+    # most tokens of a prompt and its text together; None: what the model reads at once, but 2048 at most
+    context: Size | None = None
+    # numbers of the weights: fewer bits are faster and less exact (docs/generation.md); auto: those of a GGUF file,
+    # int8 for other large models, float32 for small ones
+    weights: Literal["auto", "float32", "bfloat16", "int8", "int4"] = "auto"
 
 
 @dataclass(frozen=True)
@@ -112,3 +141,80 @@ def _context(writer: Writer, wanted: int | None) -> int:
     if wanted is not None:
         return wanted
     return CONTEXT if limit is None else min(limit, CONTEXT)
+
+
+# ── the command
+
+
+def run(words: list[str]) -> int:
+    """regard serve TARGET"""
+    if any(word == "--key" or word.startswith("--key=") for word in words):
+        raise RegardError(f"every user of a machine can read the options of a command; set {KEY} instead of --key")
+    options, words = read_options(ServeOptions, words, "regard serve")
+    target = one_word(words, "serve", "target")
+    given = os.environ.get(KEY) or None
+    ending = threading.Event()
+    found: list[Any] = []
+
+    def ready(served: Any) -> None:
+        found.append(served)
+        print(introduce(served, from_environment=given is not None), flush=True)
+        if sys.stderr.isatty():
+            threading.Thread(target=_watch, args=(served.scheduler, ending), daemon=True).start()
+
+    try:
+        serve(
+            target,
+            port=options.port,
+            slots=options.slots,
+            context=options.context,
+            weights=options.weights,
+            key=given,
+            ready=ready,
+            note=lambda text: print(text, file=sys.stderr),
+        )
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    finally:
+        ending.set()
+    if not found:
+        raise RegardError(f"serving {target} ended before it began")
+    counts = found[0].scheduler.snapshot()
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    texts = f"{counts.requests:,} text{'' if counts.requests == 1 else 's'}"
+    print(f"ended: {texts}, {counts.written:,} tokens")
+    return 0
+
+
+def introduce(served: Any, *, from_environment: bool) -> str:
+    """Where it answers, its key, and a line to paste that asks it something."""
+    where = "/chat/completions" if "messages" in served.example else "/completions"
+    body = {"model": served.model, **served.example, "max_tokens": 40}
+    # a key of the environment is a secret that need not be shown
+    key = f"${KEY}" if from_environment else served.key
+    curl = f'curl {served.address}{where} -H "Authorization: Bearer {key}" -H "Content-Type: application/json"'
+    return "\n".join(
+        [
+            f"{served.address}   model {served.model}, {served.slots} texts at once, {served.context:,} tokens each "
+            "(Ctrl-C ends it)",
+            f"key: {key}",
+            f"{curl} -d {shlex.quote(json.dumps(body, allow_nan=False))}",
+        ]
+    )
+
+
+def _watch(scheduler: Any, ending: threading.Event) -> None:
+    """One line that lives on the terminal: what is being written, and how fast."""
+    before, then = scheduler.snapshot(), time.monotonic()
+    while not ending.wait(EVERY):
+        counts, now = scheduler.snapshot(), time.monotonic()
+        speed = (counts.written - before.written) / (now - then)
+        line = (
+            f"{counts.running} written now, {counts.waiting} waiting · {counts.requests:,} texts · "
+            f"{counts.written:,} tokens · {speed:,.0f} tokens/s"
+        )
+        sys.stderr.write(f"\r\033[K{line}")
+        sys.stderr.flush()
+        before, then = counts, now

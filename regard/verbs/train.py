@@ -1,19 +1,16 @@
-"""Train a recipe on your data, or any module of your own; or resume a run."""
+"""regard train: a recipe on your data, or any module of your own; from the beginning, or from where it stopped."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from dataclasses import replace
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard import config as configs
 from regard.data.batch import Source
-from regard.data.cache import cache_folder
 from regard.data.progress import Note
 from regard.data.row_source import TensorSource
 from regard.data.scan import scanning_once
@@ -21,30 +18,29 @@ from regard.errors import RegardError, name_keywords
 from regard.look import report as reports
 from regard.look.plot import curves
 from regard.models.registered_model import registered_name
-from regard.nn.moe import say_parameters
-from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
-from regard.recipes.example import Examples
-from regard.recipes.job import DataContext, Job
-from regard.recipes.request import TrainRequest
-from regard.recipes.same_data import check_same_data
-from regard.recipes.settings import Settings, apply_settings, moved_data
-from regard.recipes.start_from import check_body, copy_weights
+from regard.recipes.base import get_recipe, settings_of
+from regard.recipes.request import Place, TrainRequest
+from regard.runs.environment import shell_command
 from regard.runs.lock import exclusive_lock
 from regard.runs.new_run import latest_run_path, new_run, new_run_path
-from regard.runs.run import Run, SharedRun
-from regard.runs.run_config import read_run_config
+from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.targets.imported import open_run
 from regard.training import loop
 from regard.training.config import TrainConfig
-from regard.training.distributed import choose_stepper
-from regard.training.progress import Observer, tell, watch
-from regard.training.ranks import Ranks, current_ranks, join_ranks, telling_errors
-from regard.training.step import pick_device
+from regard.training.memory import retain_freed_memory
+from regard.training.progress import Ending, Observer, watch
+from regard.training.ranks import current_ranks, join_ranks, started_by_torchrun, telling_errors
 from regard.training.tasks import as_task, check_labels
-from regard.verbs.finish import finish_run
+from regard.verbs.console import progress_printer
+from regard.verbs.finish import files_in_a_line, laws_in_a_line
+from regard.verbs.launch import is_worker, launch, wanted_processes
+from regard.verbs.look import read_laws
+from regard.verbs.options import check_single_path, help_text, pop_options, read_settings_options
+from regard.verbs.repeat import open_to_resume, repeated_over, resume_runs, start_runs
+from regard.verbs.train_run import check_resumable, resume_run, start_run
 
-Place = str | os.PathLike[str]
+FIRST = {"--data": "data", "--model": "model", "--task": "task", "--from": "start", "--out": "out"}
 
 
 @name_keywords
@@ -95,190 +91,93 @@ def train(
     if recipe is None or not (task is None or isinstance(task, str)):
         raise RegardError("name a recipe such as 'text', or give a module as model= with its task=")
     wanted = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
-    found = get_recipe(recipe)
-    how: dict[str, Any] = {"note": note, "observers": watching, "report": report}
-    if isinstance(data, str | os.PathLike):
-        path = os.fspath(data)
-    else:
-        path = None
-    # an object: only some recipes take one; others raise
-    if path is None:
-        given = data
-    else:
-        given = None
-    from regard.verbs import repeat  # which trains each of several runs by the functions below
+    return run_request(
+        TrainRequest(
+            recipe=get_recipe(recipe),
+            options=wanted,
+            data=data,
+            model=model,
+            task=task,
+            out=out,
+            start=start,
+            resume=resume,
+            note=note,
+            observers=watching,
+            report=report,
+        )
+    )
 
+
+def run_request(request: TrainRequest) -> Run | Repeats:
+    """Train as asked: from the beginning or from where it stopped; one run, or one for each seed or fold; alone, or as one
+    of several processes."""
+    recipe = request.recipe
     with scanning_once(), telling_errors():
-        if resume:
-            place = latest_run_path(recipe) if out is None else out
+        if request.resume:
+            place = latest_run_path(recipe.name) if request.out is None else request.out
             if Repeats.exists(place):
-                several, settings = repeat.open_to_resume(place, found, model=model, start=start, given=given)
-                changed = apply_settings(settings, wanted | moved_data(settings, path))
-                return repeat.resume_repeats(several, changed, given=given, **how)
+                several, before = open_to_resume(request, place)
+                return resume_runs(request, several, request.resumed(before))
             run = Run.open(place)
-            found.choose_kind(run.config.kind, task)
-            check_resumable(run, found, model=model, start=start, given=given)
-            settings = settings_of(run)
-            settings = apply_settings(settings, wanted | moved_data(settings, path))
-            return resume_run(run, settings, given=given, **how)
-        origin = None if start is None else open_run(start)
-        what = data if path is None else path
-        kind = found.choose_kind(model, task, what)
-        request = TrainRequest(recipe=found, data=what, kind=kind, start=origin, note=note)
-        settings = request.settings(wanted)
-        place, again = join_ranks(settings.train).choose_place(recipe, out)
-        if again:
+            check_resumable(run, request)
+            return resume_run(request, run, request.resumed(settings_of(run)))
+        if request.start is not None:
+            request.origin = open_run(request.start)
+        settings = request.settings()
+        place, again = join_ranks(settings.train).choose_place(recipe.name, request.out)
+        if again:  # torchrun has started all processes again
             run = Run.open(place)
-            return resume_run(run, apply_settings(settings_of(run), wanted), given=given, **how)
-        how |= {"given": given, "examples": request.examples}
-        return repeat.train_settings(found, settings, out=place, start=origin, **how)
+            return resume_run(request, run, request.resumed(settings_of(run)))
+        over = repeated_over(settings)
+        if over is not None:
+            return start_runs(request, settings, place, over)
+        return start_run(request, settings, place)
 
 
-# ── a recipe
+# ── the command
 
 
-def train_recipe(
-    recipe: Recipe,
-    settings: Settings,
-    *,
-    out: Place,
-    observers: Sequence[Observer],
-    start: Run | None = None,
-    given: Any = None,
-    examples: Examples | None = None,
-    note: Note | None = None,
-    report: bool = True,
-) -> Run:
-    """Train a recipe with these settings, from the beginning. given: data that is not a path; examples: what was read
-    of the data already"""
-    ranks = join_ranks(settings.train)
-    settings = _with_world(settings, ranks)
-    if start is not None:
-        check_body(recipe, settings, start)
-    context = DataContext(cache=cache_folder(), note=note, old=start, given=given, examples=examples)
-    with new_run(out) if ranks.leads else nullcontext() as create:
-        job = ranks.one_after_another(lambda: prepare_job(recipe, settings, context))
-        model = build_model(job, settings)
-        if start is not None:
-            copy_weights(model, start, job.kind)
-        if create is None:  # rank 0 makes the run
-            run: Run = SharedRun(out, read_run_config(ranks.agree(None), os.fspath(out)))
-            return _fit(run, recipe, job, model, settings, observers, report, resume=False)
-        sections: dict[str, Any] = {"recipe": recipe.name, "problem": job.problem, "kind": job.kind, "unit": job.unit}
-        sections |= {"model": job.model, "data": settings.data, "train": settings.train, **job.summary}
-        sections |= {} if start is None else {"from": str(start.path), "imported": start.config.imported}
-        sections |= {} if given is None else {"given": type(given).__name__}
-        run = create(sections)
-        ranks.agree(run.config.to_json())
-        return _fit(run, recipe, job, model, settings, observers, report, resume=False)
+def run(words: list[str]) -> int:
+    """regard train RECIPE ..."""
+    recipe, rest = get_recipe(words[0]), words[1:]
+    check_single_path(rest)
+    taken, rest = pop_options(rest, tuple(FIRST))
+    resume, report = "--resume" in rest, "--no-report" not in rest
+    rest = [word for word in rest if word not in ("--resume", "--no-report")]
+    if not is_worker() and (processes := wanted_processes(rest, resume, taken.get("--out"), recipe.name)) > 1:
+        return launch(processes, words)
+    ending = Ending()
+    known: dict[str, Any] = {FIRST[name]: value for name, value in taken.items()}
+    which = [f" {name} {taken[name]}" for name in ("--model", "--task") if name in taken][:1]
+    program = "".join([f"regard train {recipe.name}", *which])
+    request = TrainRequest(
+        recipe=recipe,
+        options=partial(read_settings_options, recipe, rest, program),
+        help=f"{program} --help",
+        resume=resume,
+        note=None if started_by_torchrun() else progress_printer(),
+        observers=[watch(), ending],
+        report=report,
+        **known,
+    )
+    with retain_freed_memory():
+        done = run_request(request)
+    if not current_ranks().leads:
+        return 0
+    print(f"\n{files_in_a_line(done)}")
+    first = done.runs[0] if isinstance(done, Repeats) else done
+    if (laws := read_laws(first)) is not None and laws["laws"]:
+        print(laws_in_a_line(laws["laws"]))
+    print(f"next: {shell_command(recipe.next_command(first))}")
+    return 130 if ending.stopped else 0  # as a command that Ctrl-C ended
 
 
-def resume_run(
-    run: Run,
-    settings: Settings,
-    *,
-    observers: Sequence[Observer],
-    given: Any = None,
-    note: Note | None = None,
-    report: bool = True,
-) -> Run:
-    """Go on with a run, exactly where it stopped. Settings may differ from its own only in the budget and in
-    saving."""
-    recipe = recipe_of(run)
-    ranks = join_ranks(settings.train)
-    settings = _with_world(settings, ranks)
-    run.agree("data", settings.data)
-    run.agree("model", settings.model)
-    run.agree("train", settings.train, but=loop.MAY_CHANGE)
-    context = DataContext(cache=cache_folder(), note=note, old=run, given=given)
-    job = ranks.one_after_another(lambda: prepare_job(recipe, settings, context))
-    check_same_data(run, job)
-    model = build_model(job, settings)
-    if run.config.origin is not None and not (run.state / "latest.json").exists():
-        copy_weights(model, Run.open(run.config.origin), job.kind)
-    if not ranks.leads:
-        run = SharedRun(run.path, run.config)
-        return _fit(run, recipe, job, model, settings, observers, report, resume=True)
-    with exclusive_lock(run.state):
-        return _fit(run, recipe, job, model, settings, observers, report, resume=True)
-
-
-def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place | None, given: Any) -> None:
-    """Raise a ValueError if the run was started in another way."""
-    if run.config.recipe != recipe.name:
-        raise RegardError(
-            f"{run.path} was made by {run.config.recipe or 'a module of your own'}, not by the recipe "
-            f"{recipe.name}, so this recipe cannot resume it"
-        )
-    before = {"model": run.config.kind, "from": run.config.origin}
-    for name, now in (("model", model), ("from", start)):
-        if now is not None and recipe.aliases.get(os.fspath(now), os.fspath(now)) != before[name]:
-            raise RegardError(
-                f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
-            )
-    if run.config.given != (None if given is None else type(given).__name__):
-        raise RegardError(
-            f"{run.path} was started with data={run.config.given or 'a path'}; give the same again to go on"
-        )
-
-
-def prepare_job(recipe: Recipe, settings: Settings, context: DataContext) -> Job:
-    """Read the data. Its random numbers depend on the seed alone."""
-    pick_device(settings.train.device)  # an error before long work, not after
-    torch.manual_seed(settings.train.seed)
-    return recipe.prepare(settings, context)
-
-
-def build_model(job: Job, settings: Settings) -> nn.Module:
-    """A new model: its weights depend on the seed, not on how the data was read."""
-    torch.manual_seed(settings.train.seed)
-    return job.build()
-
-
-def _fit(
-    run: Run,
-    recipe: Recipe,
-    job: Job,
-    model: nn.Module,
-    settings: Settings,
-    observers: Sequence[Observer],
-    report: bool,
-    resume: bool,
-) -> Run:
-    """The training, and the files at its end. For who holds the lock of the run."""
-    ranks = current_ranks()
-    if ranks.leads:
-        job.keep(run)
-        tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
-    how: dict[str, Any] = {
-        "resume": resume,
-        "observers": observers,
-        "sample": job.sample,
-        "notes": job.notes,
-        "stepper": choose_stepper(job.stepper, recipe.name, ranks),
-    }
-    ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
-    if ranks.leads:
-        finish_run(run, recipe, job, ended, observers, report=report)
-    return run
-
-
-def _with_world(settings: Settings, ranks: Ranks) -> Settings:
-    """The settings with the number of processes that there are."""
-    if ranks.world == 1:
-        return settings
-    train = settings.train
-    if train.seeds is not None or getattr(settings.data, "folds", None) is not None:
-        raise RegardError(
-            f"{ranks.world} processes train one model at a time; leave out --train.seeds and --data.folds, or train "
-            "with one process"
-        )
-    if ranks.world > train.batch * train.accumulate:
-        raise RegardError(
-            f"{ranks.world} processes are too many for --train.batch {train.batch}: each needs a row; use "
-            f"{train.batch} at most, or a larger batch"
-        )
-    return replace(settings, train=replace(train, processes=ranks.world))
+def explain(words: list[str]) -> str:
+    """The options of a recipe, for this data and kind of model."""
+    recipe = get_recipe(words[0])
+    taken, rest = pop_options(words[1:], tuple(FIRST))
+    kind = recipe.choose_kind(taken.get("--model"), taken.get("--task"), taken.get("--data"))
+    return help_text(recipe, taken.get("--data"), kind, rest, every="--help-all" in rest)
 
 
 # ── a module

@@ -1,4 +1,4 @@
-"""Are the files of a run whole, and what can be saved of it?"""
+"""regard verify: are the files of a run whole, and what can be saved of it?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import files
-from regard.errors import RegardError
+from regard.config import config
+from regard.errors import RegardError, name_keywords
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.manifest import COPIED, Entry, Manifest
@@ -19,10 +20,25 @@ from regard.runs.manifest import FILE as MANIFEST
 from regard.runs.run import VERIFIED, WRITTEN, Run, is_run_group, say_which_runs
 from regard.runs.run_config import RunConfig
 from regard.training.checkpoint import Checkpoint, Checkpoints
+from regard.verbs.console import spinner
+from regard.verbs.options import one_word, read_options
 
 MODEL = "model.safetensors"
 State = Literal["whole", "damaged", "missing", "not covered"]
 Repair = Callable[[], str]  # restores a file, and says what was done
+
+
+@config
+class VerifyOptions:
+    """RUN is a run of regard train. Each of its files is compared with the checksum that was written with it.
+
+    exit code: 0 all are whole, 1 something is damaged or missing, 2 it could not be run
+    """
+
+    repair: bool = False
+    """restore what can be restored: config.json and tokenizer.json from their copies in state/, the weights
+    from a checkpoint. What is damaged is kept beside it as NAME.damaged"""
+    json: bool = False  # {"path", "whole", "files": [{"file", "state", "reason", "remedy"}], "done"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +84,7 @@ class Verification:
         return "\n".join([f"{self.path}: {verdict}", *rows, *self.done, *remedies])
 
 
+@name_keywords
 def verify(path: str | os.PathLike[str], *, repair: bool = False) -> Verification:
     """Compare every file of a run with the manifest that was written with it.
 
@@ -296,3 +313,16 @@ def _metrics(path: Path) -> FileState:
         reason=f"{lost} lines cannot be read",
         remedy=f"{path.name}: resuming drops lines that cannot be read; no weights depend on them",
     )
+
+
+# ── the command
+
+
+def run(words: list[str]) -> int:
+    """regard verify RUN"""
+    options, words = read_options(VerifyOptions, words, "regard verify")
+    path = one_word(words, "verify", "run")
+    with spinner(f"reading {path}"):
+        found = verify(path, repair=options.repair)
+    print(files.json_text(found.to_json(), indent=2) if options.json else found.format())
+    return 0 if found.whole else 1

@@ -12,9 +12,9 @@ from regard.errors import RegardError
 from regard.models.conv import Conv, ConvConfig
 from regard.models.recurrent import GRU, LSTM, GRUConfig, LSTMConfig
 from regard.nn.convolve import GatedConv
+from regard.nn.padding import line_up
 from regard.nn.recurrent import Recurrent
 from regard.nn.recurrent_decoder import RecurrentCells
-from regard.nn.sort_by_position import line_up
 from tests.models.sequences import moved, orders
 
 TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}

@@ -19,11 +19,11 @@ from regard.pretrained.export import find_family
 from regard.runs.run import Run
 from regard.targets.imported import import_weights, open_run
 from regard.verbs.evaluate import evaluate
-from regard.verbs.export import export_run
 from regard.verbs.generate import generate
 from regard.verbs.load import load
 from regard.verbs.main import main
 from regard.verbs.predict import predict
+from regard.verbs.pretrained import export_run
 from regard.verbs.train import train
 from tests.pretrained.theirs import save_random
 

@@ -15,9 +15,9 @@ from regard.nn.pool import FirstToken
 from regard.pretrained.export import export
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Shifts
-from regard.verbs.embed import embed
 from regard.verbs.evaluate import evaluate
 from regard.verbs.main import main
+from regard.verbs.predict import embed
 from tests.pretrained.theirs import save_random
 
 SIZES = {"vocab": 13, "context": 64, "dim": 32, "depth": 2, "heads": 4}

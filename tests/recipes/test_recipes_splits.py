@@ -14,7 +14,7 @@ from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
 from regard.recipes.text.dataset import TextConfig, encode_corpus
-from regard.verbs.train import prepare_job
+from regard.verbs.train_run import prepare_job
 from tests.recipes.graphs.prepared import Read as read
 from tests.recipes.tiny_data import COUNT, KINDS
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 def job_of(tiny, folder, **options):
     recipe = get_recipe(tiny.recipe)
     wanted = tiny.options | {name.replace("__", "."): value for name, value in options.items()}
-    settings = TrainRequest(recipe=recipe, data=tiny.data).settings(wanted)
+    settings = TrainRequest(recipe=recipe, data=tiny.data, options=wanted).settings()
     return prepare_job(recipe, settings, DataContext(cache=folder))
 
 

@@ -15,7 +15,7 @@ from regard.data.dialect import TableConfig
 from regard.recipes.base import recipe_of
 from regard.runs.run import Run
 from regard.verbs.main import main
-from regard.verbs.reading import read_differently
+from regard.verbs.predict import read_differently
 from tests.recipes import tiny_data
 
 TOKENS = {"data.tokens": "words", "data.context": 8}

@@ -123,6 +123,33 @@ def test_the_command_line_writes_what_json_prints(runs, kind, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_an_evaluation_is_a_table_of_its_examples_too(runs, kind, ending, tmp_path):
+    path, out = getattr(runs, kind), tmp_path / f"judged{ending}"
+    found = regard.evaluate(path, out=out)
+    rows = read_any(out)
+    assert len(rows) == found.count and not any(row.get("error") for row in rows)
+    assert {row["truth"] for row in rows} <= set(found.labels)
+    right = [str(row["right"]).lower() == "true" for row in rows]
+    assert right == [row["answer"] == row["truth"] for row in rows]
+    assert sum(right) / len(rows) == pytest.approx(found.measures["accuracy"])
+    assert all(sum(float(row[f"p({label})"]) for label in found.labels) == pytest.approx(1) for row in rows)
+    with pytest.raises(ValueError, match=r"out=.*\.csv.*a.doc"):
+        regard.evaluate(path, out=tmp_path / "a.doc")
+
+
+def test_a_comparison_is_a_table_too(runs, tmp_path, capsys):
+    out = tmp_path / "compared.csv"
+    runs_of_text = [str(runs.text), str(train("text", runs.place / "reviews.csv", tmp_path / "other", TEXT))]
+    assert main(["compare", *runs_of_text, "--out", str(out)]) == 0
+    rows = read(out)
+    assert {"run", "against", "measure", "difference", "low", "high", "count"} <= set(rows[0]) and len(rows) >= 2
+    capsys.readouterr()
+    assert main(["compare", *runs_of_text, "--out", str(tmp_path / "a.doc")]) == 2
+    assert "--out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_where_answers_cannot_be_written(runs, kind, tmp_path):
     path, table = getattr(runs, kind), runs.place / TABLES[kind]
     for out, words in (
@@ -241,7 +268,7 @@ def holes(runs, word):
 def test_missing_cells_of_sets_are_refused_by_name(runs, word, tmp_path):
     path = write(tmp_path / "t.csv", holes(runs, word))
     options = {"model.hidden": 8, "data.id": "basket", "data.target": "kind"}
-    with pytest.raises(ValueError, match=r"line 4 of .*t.csv.*'price', the first of 3.*data.missing fill.*drop"):
+    with pytest.raises(ValueError, match=r"t.csv.*'price' has 2 .*line 4; .*'amount' has a .*line 6.*data.missing fill.*drop"):
         train("sets", path, tmp_path / "run", options)
     bad = [each.error for each in regard.predict(runs.sets, path) if each.error]
     assert len(bad) == 3 and "line 4" in bad[0] and "'price'" in bad[0]

@@ -34,7 +34,7 @@ def test_lines(tmp_path, steady):
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("step 1/12  loss ") and " tokens/s  0:0" in lines[0] and lines[0].endswith(" left")
     assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
-    assert lines[5:7] == ["── sample after step 4 ──", "a sample"]
+    assert [line for line in lines if "sample" in line] == ["── sample after step 12 ──", "a sample"]
     assert lines[-2].startswith("12 steps in 0:0") and "; best validation " in lines[-2]
     assert lines[-1].startswith("kept: the weights of step ")
 
@@ -43,6 +43,18 @@ def test_lines_are_rare_by_default(tmp_path, steady):
     stream = io.StringIO()
     train(tmp_path / "run", observers=[Lines(stream)], evaluate_every=12)
     assert [line.split()[0] for line in stream.getvalue().splitlines()] == ["step", "step", "12", "kept:"]
+
+
+def test_a_long_training_is_few_lines(tmp_path):
+    stream = io.StringIO()
+    lines = Lines(stream, every=0)
+    lines.started(create_run(tmp_path, {}), 5000, 0)
+    for step in range(1, 5001):
+        lines.stepped(step, 1.0, 10, 0.1)
+        if step % 5 == 0:
+            lines.evaluated(step, {"loss": 1.0})
+            lines.sampled(step, "words")
+    assert len(stream.getvalue().splitlines()) <= 25 and "sample after step 5,000" in stream.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -87,9 +99,9 @@ def test_a_resumed_run_and_notes_are_told(tmp_path):
         observer.described("3 rows, 2 weights")
         observer.concluded("test accuracy 75.0% of 12 [rows]")
         assert "test accuracy 75.0% of 12 [rows]\n" in stream.getvalue()
-        observer.sampled(31, "once [upon]")
+        observer.sampled(40, "once [upon]")
         assert "3 rows, 2 weights" in stream.getvalue()
-        assert "── sample after step 31 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
+        assert "── sample after step 40 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
         assert f"going on from step 30 in {tmp_path}" in stream.getvalue()
         assert "note: mind the [gap]" in stream.getvalue()
         assert re.search("step 31 of 40.*--resume", stream.getvalue())

@@ -1,6 +1,6 @@
 """The summary after predictions."""
 
-from regard.verbs.answers import AnswersPrinter
+from regard.verbs.predict import AnswersPrinter
 
 
 def test_the_share_of_right_ones_is_written_as_everywhere(capsys):

@@ -98,7 +98,7 @@ def test_what_cannot_be_checked_is_one_line_and_exit_code_2(models, capsys, word
 
 def test_a_cache_without_a_step_function_is_not_measured_and_not_as_declared(models, capsys):
     code, out, _ = run(capsys, "my_models:steps", "--laws", "cache")
-    assert code == 2 and "AssertionError" not in out and ": as declared" not in out
+    assert code == 3 and "AssertionError" not in out and ": as declared" not in out
     said = "cache: nothing was declared, measured unknown: it needs a step function, (model, inputs of the new tokens, "
     assert said in out and "given as Roles(step=...); see docs/check.md" in out
     assert out.rstrip().endswith("my_models:steps: nothing was measured")

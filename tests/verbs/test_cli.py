@@ -1,5 +1,6 @@
 """The commands answer, and what goes wrong is one line on stderr and exit code 2."""
 
+import ast
 import os
 import re
 import subprocess
@@ -105,11 +106,18 @@ def test_an_error_is_one_line_and_code_2(capsys, words, said):
 BUG, REPORT = "this is a bug in regard: ", "; please report it, with what --debug shows"
 
 
+class Planted(commands.Command):
+    """A command whose function is in the place of its module."""
+
+    def find(self, name):
+        return self.module
+
+
 def planted(error):
     def fail(words):
         raise error
 
-    return commands.Command("fail", "fails", (), fail)
+    return Planted("fail", "fails", (), fail)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +174,7 @@ def test_an_interrupt_is_quiet(capsys, monkeypatch):
 
 
 def test_a_command_chooses_its_exit_code(capsys, monkeypatch):
-    monkeypatch.setitem(
-        commands.COMMANDS, "no", commands.Command("no", "the answer is no", (), lambda words: len(words))
-    )
+    monkeypatch.setitem(commands.COMMANDS, "no", Planted("no", "the answer is no", (), lambda words: len(words)))
     assert run(capsys, "no", "x")[0] == 1
 
 
@@ -214,3 +220,13 @@ def test_the_laws_of_a_run_in_a_line():
     )
     assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling, because no trial"
     assert laws_in_a_line([]) == "laws that hold: none"
+
+
+def test_only_commands_print():
+    """A function for Python prints nothing: `print` is in functions called run or print_..., and in the printer."""
+    for path in (ROOT / "regard" / "verbs").glob("*.py"):
+        for top in ast.parse(path.read_text("utf-8")).body:
+            name = getattr(top, "name", "")
+            prints = any(isinstance(each, ast.Name) and each.id == "print" for each in ast.walk(top))
+            commands_print = name.startswith(("run", "print_", "_print")) or name in ("main", "_run", "AnswersPrinter")
+            assert not prints or commands_print, f"{path.name}: {name}"

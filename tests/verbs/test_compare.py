@@ -11,7 +11,7 @@ import regard
 from regard.runs.run import Run
 from regard.verbs import train
 from regard.verbs.compare import compare
-from regard.verbs.compare_page import page_data
+from regard.verbs.compare_shown import page_data
 from regard.verbs.main import main
 
 QUICK = {"observers": [], "report": False}

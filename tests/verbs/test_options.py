@@ -1,21 +1,26 @@
 """Words of the command line: what is wrong with them is said in one plain line, with the nearest right one."""
 
 import re
+from functools import partial
 from typing import Annotated, Literal, get_args
 
 import pytest
 from pydantic import Field
 
 from regard import registry
-from regard.config import UNSPLIT, Rare, Size, config, describe_type, hints_of, plain_type
+from regard.config import UNSPLIT, Rare, Size, config, describe_type, hints_of, override, plain_type
 from regard.generation.sampling import Sampling
 from regard.models.attentions import AttentionConfig
 from regard.recipes.base import get_recipe
+from regard.recipes.request import TrainRequest
 from regard.recipes.settings import settings_of_kind
 from regard.recipes.text.config import TextConfig
 from regard.recipes.text.generate import GenerateOptions
 from regard.verbs import options
-from regard.verbs.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
+from regard.verbs.check import CheckOptions
+from regard.verbs.evaluate import EvaluateOptions
+from regard.verbs.look import LookOptions
+from regard.verbs.predict import PredictOptions
 
 
 @config
@@ -47,7 +52,7 @@ class Outer:
 
 
 def parsed(*words):
-    return options.parse(Outer, list(words), Outer(), "program", more=("--data",)).part
+    return override(Outer(), options.read_all_words(Outer, list(words), "program", more=["--data"])).part
 
 
 def test_right_words():
@@ -69,7 +74,7 @@ def test_a_list_or_a_word_is_told_apart():
     hint = Literal["auto"] | tuple[float, ...] | None
     cls = config(type("Weighs", (), {"__annotations__": {"weights": hint}, "weights": None}))
     for word, found in (("auto", "auto"), ("1,5", (1.0, 5.0)), ("None", None)):
-        assert options.parse(cls, ["--weights", word], cls(), "program").weights == found
+        assert options.read_options(cls, ["--weights", word], "program")[0].weights == found
 
 
 def test_texts_that_may_hold_commas_are_not_split():
@@ -79,9 +84,9 @@ def test_texts_that_may_hold_commas_are_not_split():
 def test_a_part_is_chosen_by_its_kind_and_has_its_own_options():
     assert parsed("--part.sees.step=5", "--part.sees", "far") == Inner(sees=Far(step=5))
     assert parsed("--part.sees", "near", "--part.sees.width", "3") == Inner(sees=Near(width=3))
-    with pytest.raises(ValueError, match=r"^--part\.sees\.step.*part\.sees=far, got part\.sees=near; leave"):
+    with pytest.raises(ValueError, match=r"^part\.sees\.step.*part\.sees=far, got part\.sees=near; leave"):
         parsed("--part.sees.step", "5")
-    with pytest.raises(ValueError, match=r"^--part\.sees\.kind.*near, far.*'fra'.*'far'"):
+    with pytest.raises(ValueError, match=r"^part\.sees\.kind.*near, far.*'fra'.*'far'"):
         parsed("--part.sees", "fra")
 
 
@@ -99,15 +104,15 @@ def test_rare_options_are_behind_help_all():
         (["--dta", "x"], "--dta.*--data.*program --help"),
         (["--zzz"], "--zzz.*program --help"),
         (["--part.no-size"], r"--part\.no-size.*--part\.size.*program --help"),
-        (["--part.size"], r"--part\.size.*program --help"),
-        (["--part.size", "--part.quick-start"], r"--part\.size.*program --help"),
-        (["--part.size", "7.5"], r"--part\.size.*whole number.*'7\.5'"),
-        (["--part.share", "half"], r"--part\.share.*None.*'half'"),
-        (["--part.kind", "fanci"], r"--part\.kind.*plain.*'fanci'.*'fancy'"),
+        (["--part.size"], r"part\.size.*program --help"),
+        (["--part.size", "--part.quick-start"], r"part\.size.*program --help"),
+        (["--part.size", "7.5"], r"part\.size.*whole number.*'7\.5'"),
+        (["--part.share", "half"], r"part\.share.*None.*'half'"),
+        (["--part.kind", "fanci"], r"part\.kind.*plain.*'fanci'.*'fancy'"),
         (["--part.size", "7", "8"], "'8'.*program --help"),
-        (["--part.sizes", "3,x"], r"--part\.sizes\.1.*whole number.*'x'"),
+        (["--part.sizes", "3,x"], r"part\.sizes\.1.*whole number.*'x'"),
         (["--part.quick-start", "yes"], "'yes'.*program --help"),
-        (["--part.size", "-2"], r"--part\.size.*-2.*program --help"),
+        (["--part.size", "-2"], r"part\.size.*-2"),
     ],
 )
 def test_wrong_words(words, said):
@@ -159,7 +164,7 @@ def test_every_option_is_explained(name, kind):
     text = options.help_text(get_recipe(name), None, kind, [], every=True) + "\n"
     shown = re.findall(r"^ *(--[a-z.-]+)[^\n]*\n?(?:\s+)([^\n]*)", text, re.MULTILINE)
     default = get_recipe(name).defaults(None, kind)
-    derived = get_recipe(name).derived_options(default)
+    derived = get_recipe(name).data_derived
     assert len(shown) > 20
     for option in options.options_of(type(default)):
         found = re.search(rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE)
@@ -172,7 +177,8 @@ def test_every_option_of_an_attention_can_be_given(attention):
     recipe, kind = get_recipe("text"), attention().kind
     names = hints_of(attention).keys() - {"kind"}
     words = [f"--model.attention={kind}", *(f"--model.attention.{name}=8" for name in names)]
-    found = options.change_settings(recipe, recipe.defaults(None, "encoder"), words, "regard train text").model
+    given = partial(options.read_settings_options, recipe, words, "regard train")
+    found = TrainRequest(recipe=recipe, model="encoder", options=given).settings().model
     assert found.attention == attention(**dict.fromkeys(names, 8))
 
 

@@ -17,7 +17,7 @@ from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats, say_spread, spread
 from regard.training.progress import Observer
-from regard.verbs import finish, train
+from regard.verbs import finish, train_run
 from regard.verbs.main import main
 from tests.recipes.tiny_data import KINDS
 
@@ -186,8 +186,8 @@ def test_the_latest_run_may_be_several(seeds, monkeypatch, tmp_path):
 
 
 def test_the_command_trains_several_and_writes_a_page(tmp_path, monkeypatch, capsys):
-    small = train.finish_run
-    monkeypatch.setattr(train, "finish_run", lambda *what, **how: small(*what, **how | {"report": False}))
+    small = train_run.finish_run
+    monkeypatch.setattr(train_run, "finish_run", lambda *what, **how: small(*what, **how | {"report": False}))
     tiny = KINDS["set_table"](tmp_path)
     words = f"train sets --data {tiny.data} --data.folds 2 --train.steps 2 --model.hidden 4 --out {tmp_path / '<b>'}"
     assert main(shlex.split(words)) == 0

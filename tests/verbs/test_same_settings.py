@@ -14,7 +14,7 @@ import regard
 from regard import registry
 from regard.config import to_dict
 from regard.recipes.base import get_recipe
-from regard.recipes.settings import apply_settings, kind_of
+from regard.recipes.settings import Settings, apply_settings, kind_of
 from regard.runs.new_run import create_run
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
@@ -68,7 +68,8 @@ def folder(tmp_path_factory):
         "reviews": ["text,label,stars", *(f"film {i},{'ab'[i % 2]},{i % 5}" for i in range(40))],
         "photos": ["path,kind", *(f"photos/{('dark', 'light')[i % 2]}/00.png,{'ab'[i % 2]}" for i in range(30))],
         "faces": ["file,age", *(f"photos/dark/00.png,{20 + i}.5" for i in range(30))],
-        "sales": ["shop,day,sold", *(f"{i // 40},2024-01-{i % 28 + 1:02},{i % 9}" for i in range(80))],
+        "sales": ["shop,day,sold", *(f"{i // 28},2024-01-{i % 28 + 1:02},{i % 9}" for i in range(84))],
+        "wells": ["well,time,pressure,depth", *(f"{i // 8},{i % 8},{i % 7},{i // 8}.5" for i in range(240))],
         "papers": ["id,x,field", *(f"p{i},{i / 7},{'ab'[i % 2]}" for i in range(30))],
         "cites": ["source,target", *(f"p{i},p{(i * 7 + 1) % 30}" for i in range(30))],
     }
@@ -129,12 +130,11 @@ def settings(monkeypatch, folder):
     seen = []
 
     def see(*given, **how):
-        seen.append(given[1])
+        seen.extend(each for each in given if isinstance(each, Settings))
         raise Seen
 
-    monkeypatch.setattr(repeat, "train_settings", see)
-    monkeypatch.setattr(repeat, "resume_repeats", see)
-    monkeypatch.setattr(training, "resume_run", see)
+    for name in ("start_run", "start_runs", "resume_run", "resume_runs"):
+        monkeypatch.setattr(training, name, see)
 
     def settings_of(call):
         with pytest.raises(Seen):
@@ -159,7 +159,7 @@ def check_resumed(words, how, started, settings, out):
     """A run with these settings, but a model of other sizes than the defaults have, as data decide them."""
     recipe = get_recipe(words[1])
     before = to_dict(started)["model"]
-    sizes = [key for key in recipe.derived_options(started) if is_one(before.get(key.removeprefix("model.")))]
+    sizes = [key for key in recipe.data_derived if is_one(before.get(key.removeprefix("model.")))]
     started = apply_settings(started, dict.fromkeys(sizes, 7))
     kind, over = kind_of(recipe.models, started), repeat.repeated_over(started)
     problem = recipe.problem_of(started.data, kind)

@@ -22,7 +22,7 @@ from regard.training import ranks
 from regard.training.progress import Observer
 from regard.training.ranks import RankError
 from regard.training.tasks import as_task, check_labels
-from regard.verbs import generate, main, train
+from regard.verbs import generate, main, train, train_run
 from regard.verbs.predict import predict
 
 SENTENCES = "the cat sat on the mat. the dog ran to the cat. a bird sang to the dog. "
@@ -154,7 +154,7 @@ def cached(folder):
 
 def test_resuming_with_other_options_says_which(monkeypatch):
     trained("run", 4)
-    monkeypatch.setattr(train, "prepare_job", None)  # it is said before the data is read
+    monkeypatch.setattr(train_run, "prepare_job", None)  # it is said before the data is read
     with pytest.raises(ValueError, match=r"train\.lr.*None.*now 0\.5"):
         train.train("text", out="run", resume=True, options={"train.lr": 0.5}, observers=[])
     with pytest.raises(ValueError, match=r"data\.path.*'text.txt'.*now 'other.txt'"):
@@ -338,8 +338,8 @@ WRONG = [
     (["generate", "nowhere"], "nowhere.*not exist"),
     (["generate", "--temperature", "hot"], "run.*--temperature"),
     (["predict", "x"], "regard predict.*run.*input"),
-    (["predict", "x", "a text", "--bogus"], "--bogus.*--out.*regard predict --help"),
-    (["predict", "x", "a text", "--jsno"], "--jsno.*--json.*regard predict --help"),
+    (["predict", "x", "a text", "--bogus"], "x does not exist.*run"),
+    (["evaluate", "x", "--memory", "9"], "x does not exist.*run"),
     (["train", "text", "--data", "text.txt", "latin.txt"], r"--data.*latin\.txt"),
     (["train", "text", "--data=text.txt", "latin.txt"], r"give their folder.*glob.*quotes: --data '\*\.txt'"),
     (["train", "text", "--resume"], "run.*recipe"),

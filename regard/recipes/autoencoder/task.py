@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch
 from regard.models.elbo import ACTIVE, weighted_bound
 from regard.recipes.autoencoder.processor import InputsProcessor
-from regard.training.sums import Count, add_up, number_batches
+from regard.training.scores import Count, add_up, number_batches
 
 SEED = 20_000  # of what is drawn in evaluations: the same every time
 

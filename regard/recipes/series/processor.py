@@ -141,7 +141,9 @@ class LabelledProcessor(SeriesProcessor):
                 labels = [label if label in self.target.classes else None for label in labels]
             if left := labels.count(None):
                 notes += (f"{left:,} series without a known label are left out",)
-        return replace(examples, cells=pa.array(labels, pa.string()), target_names=("label",), notes=notes)
+        return replace(
+            examples, cells=pa.array(labels, pa.string()), target_names=(self.config.label or "label",), notes=notes
+        )
 
     def fit(self, examples: Examples, train: Array, model: Any, start: Self | None) -> Self:
         file: SeriesFile = examples.about["file"]

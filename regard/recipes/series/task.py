@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.nn.lags import carry_forward
-from regard.training.sums import Count, Sums, number_batches
+from regard.training.scores import Count, Sums, number_batches
 from regard.training.tasks import call
 
 TIMES = 6  # that a window is looked at in an evaluation of gaps, each time with others

@@ -29,8 +29,7 @@ from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.processor import SetsProcessor
 from regard.recipes.supervised import Supervised, SupervisedConfig
 from regard.recipes.target import Target
-from regard.training.scores import ScoreList, Scores
-from regard.training.sums import Count, Sums
+from regard.training.scores import Count, ScoreList, Scores, Sums
 from regard.training.tasks import Task, call
 
 LEAST = 1e-3  # smallest standard deviation: it keeps the likelihood of a single point bounded

@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data import tables
 from regard.data.splits import SPLITS
-from regard.data.table_formats import is_table, unpack_lines, without_packed
+from regard.data.table_formats import IN_MEMORY, as_texts, is_table, unpack_lines, without_packed
 from regard.data.tables import Table, place_of
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
@@ -109,7 +108,7 @@ def _pairs_in_memory(data: Any) -> Examples | None:
     if not all(isinstance(pair, list | tuple) and [type(side) for side in pair] == [str, str] for pair in several):
         return None
     pairs = [(join_words(source), join_words(target)) for source, target in several]
-    return make_examples(tables.IN_MEMORY, pairs, ("source", "target"))
+    return make_examples(IN_MEMORY, pairs, ("source", "target"))
 
 
 # ── tables
@@ -136,14 +135,9 @@ def _flatten(table: Table) -> Table:
     names = dict.fromkeys(name for cell in objects for name in cell)
     if not names:
         return table
-    data = table.data.drop_columns([NESTED])
-    for name in names:
-        data = data.append_column(name, pa.array([_text(cell.get(name)) for cell in objects], pa.string()))
-    return replace(table, data=data, objects={name: each for name, each in table.objects.items() if name != NESTED})
-
-
-def _text(cell: Any) -> str | None:
-    return None if cell is None else str(cell)
+    columns = {name: each for name, each in table.columns.items() if name != NESTED}
+    columns |= {name: as_texts(cell.get(name) for cell in objects) for name in names}
+    return replace(table, columns=columns)
 
 
 def _choose_columns(path: str, names: Sequence[str], source: str | None, target: str | None) -> Sides:

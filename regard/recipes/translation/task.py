@@ -14,8 +14,7 @@ from regard.recipes.translation.evaluation import BLEU, EXACT, MISSING, has_bleu
 from regard.recipes.translation.pairs import pair_of
 from regard.recipes.translation.search import SearchOptions, translate
 from regard.recipes.translation.source import PairSource, take_evenly
-from regard.training.scores import ScoreList, Scores
-from regard.training.sums import Count
+from regard.training.scores import Count, ScoreList, Scores
 from regard.training.tasks import Classify
 
 

@@ -27,8 +27,8 @@ from regard.training import optimisers
 from regard.training.checkpoint import Checkpoint
 from regard.training.optimisers import schedule
 from regard.training.rules import AdamW
+from regard.training.scores import Count
 from regard.training.step import Stepper, seed_all
-from regard.training.sums import Count
 from regard.training.tasks import Task
 
 SEEN = 0.75  # share of the rows that each head learns from, so that heads differ where little is known

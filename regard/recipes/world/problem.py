@@ -149,7 +149,7 @@ class World(Problem):
         buffer.read_from(run, model)
         return buffer
 
-    def read_episodes(self, run: Run, model: WorldModel, path: str) -> Recorded:
+    def read_as_trained(self, run: Run, model: WorldModel, path: str) -> Recorded:
         """Other episodes, read as the run reads its own."""
         found = read_episodes(path, run.section(Spaces, "processor"), run.section(WorldDataConfig, "data"))
         return replace(found, episodes=encode_episodes(model, found.episodes))
@@ -159,7 +159,7 @@ class World(Problem):
         model = self.load(run)
 
         def predict_path(path: str) -> list[Prediction]:
-            return [_predict_file(model, self.read_episodes(run, model, each), each) for each in find_files(path)]
+            return [_predict_file(model, self.read_as_trained(run, model, each), each) for each in find_files(path)]
 
         return predict_each(inputs, predict_path)
 
@@ -168,7 +168,7 @@ class World(Problem):
         options = options or EvaluateOptions()
         model, config = self.load(run), run.section(WorldDataConfig, "data")
         if data is not None:
-            return evaluate_predictions(model, self.read_episodes(run, model, data).episodes, data, options.seed)
+            return evaluate_predictions(model, self.read_as_trained(run, model, data).episodes, data, options.seed)
         check_trusted(config.environment, options.environment)
         train = run.section(WorldTrainConfig, "train")
         return _evaluate(model, self.open_buffer(run, model), config, train, options)
@@ -177,7 +177,7 @@ class World(Problem):
         self, run: Run, data: Any, context: DataContext, options: Any = None
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
         model, config = self.load(run), run.section(WorldDataConfig, "data")
-        found, train = self.read_episodes(run, model, data), run.section(WorldTrainConfig, "train")
+        found, train = self.read_as_trained(run, model, data), run.section(WorldTrainConfig, "train")
         buffer = ReplayBuffer(found.spaces, 0.0, found.episodes)
         source = EpisodeSource(buffer, train.batch, config.context, train.seed, model.config.frames - 1)
         count = len(found.episodes.starts)

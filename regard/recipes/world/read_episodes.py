@@ -111,26 +111,19 @@ def _read_columns(path: str, data: WorldDataConfig, notes: list[str]) -> dict[st
     """The columns of a table; observation_0, observation_1, ... become one array, and so do lists in cells."""
     table = read_table(path, data)
     notes += table.notes
-    columns: dict[str, list[str]] = {}
+    known = {other for others in NAMES.values() for other in others}
+    columns: dict[str, list[tuple[int, Array]]] = {}  # with their numbers
     for name in table.names:
         stem, _, number = name.rpartition("_")
-        key = stem if stem and number.isdecimal() else name
-        columns.setdefault(key, []).append(name)
+        numbered = bool(stem) and number.isdecimal()
+        key = stem if numbered else name
+        if key.lower() in known:
+            columns.setdefault(key, []).append((int(number) if numbered else -1, _column(table, name)))
     found: dict[str, Array] = {}
-    known = {other for others in NAMES.values() for other in others}
-    for key, names in columns.items():
-        if key.lower() not in known:
-            continue
-        names = sorted(names, key=lambda name: _number(name, key))
-        parts = [_column(table, name) for name in names]
+    for key, several in columns.items():
+        parts = [column for _, column in sorted(several, key=lambda pair: pair[0])]
         found[key] = parts[0] if len(parts) == 1 else np.stack(parts, 1)
     return found
-
-
-def _number(name: str, key: str) -> int:
-    """The number of observation_12 among those of observation."""
-    end = name[len(key) + 1 :]
-    return int(end) if end.isdecimal() else -1
 
 
 def _column(table: Table, name: str) -> Array:
@@ -144,15 +137,10 @@ def _column(table: Table, name: str) -> Array:
                 f"{table.path}: column '{name}' must hold numbers, or lists of one length: {error}"
             ) from error
     numbers = table.numbers([name], "a column holds numbers, or lists of one length")[:, 0]
-    whole = len(numbers) > 0 and np.isfinite(numbers).all() and _is_whole(table, name)
+    if not len(numbers) or not np.isfinite(numbers).all():
+        return numbers
+    whole = kind.word == "flag" or all(str(cell).strip().lstrip("+-").isdecimal() for cell in table.cells(name))
     return numbers.astype(np.int64) if whole else numbers
-
-
-def _is_whole(table: Table, name: str) -> bool:
-    """Are the cells of a column written as whole numbers?"""
-    if table.kinds[name].word == "flag":
-        return True
-    return all(str(cell).strip().lstrip("+-").isdecimal() for cell in table.cells(name))
 
 
 # ── what is wrong

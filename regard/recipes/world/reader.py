@@ -121,7 +121,7 @@ class EpisodeReader(Reader):
     def _given(self, given: str | bytes) -> EpisodeInput:
         """Episodes of a file."""
         with at_path(given) as path:
-            found = self.problem.read_episodes(self.run, self.model, str(path))
+            found = self.problem.read_as_trained(self.run, self.model, str(path))
         before = f"{Path(given).name}, " if isinstance(given, str) else ""
         names = tuple(f"{before}episode {number + 1:,}" for number in range(len(found.episodes.starts)))
         return self._make(found.episodes, names, about=found.notes).choose(0)

@@ -1,5 +1,7 @@
 """Which defaults graphs get: by the number of labels, the features, and whether neighbours are alike."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,8 @@ def planted(tmp_path, same, *, words=False, name="graph", **more):
 
 
 def settings_for(path, *words):
-    return options.read_settings(TrainRequest(recipe=RECIPE, data=path), list(words), "regard train graphs")
+    given = partial(options.read_settings_options, RECIPE, list(words), "regard train")
+    return TrainRequest(recipe=RECIPE, data=path, options=given).settings()
 
 
 @pytest.mark.parametrize("same, layer", [(0.9, "gcn"), (1 / 3, "alone"), (0.0, "conv")])

@@ -21,7 +21,7 @@ from regard.recipes.prediction import Prediction
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.targets.open import open_target
-from regard.verbs import answers, generate, main, train
+from regard.verbs import generate, main, train, train_run
 from regard.verbs.look import look
 from regard.verbs.predict import predict
 from tests.look.scenes import gather
@@ -120,7 +120,7 @@ def test_a_long_list_of_drawings_is_counted(capsys, tmp_path, monkeypatch):
     given = ["pictures/red/03.png", "pictures/blue/03.png"]
     each = [f"  {tmp_path}/red-03-looked.png", f"  {tmp_path}/blue-03-looked.png"]
     for most, said in ((2, each), (1, [f"  2 files in {tmp_path}"])):
-        monkeypatch.setattr(answers, "LISTED", most)
+        monkeypatch.setattr("regard.verbs.predict.LISTED", most)
         code, out, _ = predict_command(capsys, run_of(), *given, "--out", str(tmp_path))
         assert code == 0 and out.splitlines()[2:] == ["where it looked:", *said]
 
@@ -287,13 +287,13 @@ def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
 
 def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):
     kept = []
-    whole = train.prepare_job
+    whole = train_run.prepare_job
 
     def prepared(*what):
         kept.append(whole(*what))
         return kept[-1]
 
-    monkeypatch.setattr(train, "prepare_job", prepared)
+    monkeypatch.setattr(train_run, "prepare_job", prepared)
     name = run_of("resnet", **{"train.seed": 3})
     batch = next(iter(kept[0].source.validation()))
     crowd = open_target(name).reader.read("pictures/red/03.png").crowd()

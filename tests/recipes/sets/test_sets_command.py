@@ -17,7 +17,7 @@ from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from regard.training.progress import Observer
-from regard.verbs import commands, train
+from regard.verbs import main, train
 from regard.verbs.predict import predict
 
 SMALL = {"train.batch": 8, "train.evaluate_every": 1000, "model.hidden": 16}
@@ -102,7 +102,7 @@ def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys)
         "--model.hidden",
         "16",
     ]
-    assert commands.COMMANDS["train"].run(words) == 0
+    assert main.main(["train", *words]) == 0
     told = capsys.readouterr().out
     assert "accuracy" in told and "laws that hold: permutation, " in told and told.endswith("next: regard look run\n")
     run = Run.open("run")
@@ -153,9 +153,9 @@ def test_a_command_that_was_stopped_says_so_to_a_script(monkeypatch, capsys):
             signal.raise_signal(signal.SIGINT)
 
     words = ["sets", "--data", "sum", "--train.steps", "3", "--train.batch", "4", "--model.hidden", "16", "--out"]
-    assert commands.COMMANDS["train"].run([*words, "whole"]) == 0
+    assert main.main(["train", *words, "whole"]) == 0
     monkeypatch.setattr("regard.training.progress.watch", Stops)
-    assert commands.COMMANDS["train"].run([*words, "half"]) == 130
+    assert main.main(["train", *words, "half"]) == 130
     assert len(losses(Run.open("half"))) == 1
 
 
@@ -167,9 +167,7 @@ def test_clouds_of_your_own(clouds, capsys):
     run = trained(data=clouds, steps=25, model="pointnet", data__validation=0.25, train__lr=0.01)
     best = max(event["accuracy"] for event in run.metrics() if "accuracy" in event)
     assert best >= 0.8
-    assert (
-        commands.COMMANDS["predict"].run([str(run.path), f"{clouds}/rod/0.npy", f"{clouds}/ball/3.npy", "--json"]) == 0
-    )
+    assert main.main(["predict", str(run.path), f"{clouds}/rod/0.npy", f"{clouds}/ball/3.npy", "--json"]) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert next(iter(first["labels"])) == "rod" and next(iter(second["labels"])) == "ball"
     assert first["input"].endswith("rod/0.npy") and sum(first["labels"].values()) == pytest.approx(1, abs=1e-5)
@@ -192,7 +190,7 @@ def test_a_table_of_your_own_is_predicted_in_its_own_units(baskets, tmp_path, ca
     more = tmp_path / "more.csv"
     # other columns in another order, and no target
     more.write_text("price,basket,amount\n2,x,2\n2,y,2\n1,x,3\n")
-    assert commands.COMMANDS["predict"].run([str(run.path), str(more)]) == 0
+    assert main.main(["predict", str(run.path), str(more)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.rsplit(" ", 1)[1] for line in lines] == ["x", "y"] and all(line.startswith("total ") for line in lines)
     assert abs(float(lines[0].split()[1]) - 7) < 2 and abs(float(lines[1].split()[1]) - 4) < 2

@@ -18,8 +18,8 @@ from regard.recipes.text.nearest_view import NEAREST
 from regard.recipes.text.processor import TextsFitted, TextsProcessor
 from regard.runs.new_run import create_run
 from regard.training.config import TrainConfig
-from regard.verbs.embed import embed
 from regard.verbs.look import look, open_session
+from regard.verbs.predict import embed
 from tests.look.asked import TOKEN, check_answer, post, running
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 

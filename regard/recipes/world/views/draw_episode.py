@@ -30,7 +30,8 @@ def draw_number(
     """One number of an observation at each step, counted from 1, and imagined from step `start` on, with what its heads
     say alone."""
     after = np.arange(start, start + len(imagined)) + 1
-    axis.plot(np.arange(len(real)) + 1, real, color=REAL, linewidth=1.2, label="real")
+    # wide, so that it can be seen below what agrees with it
+    axis.plot(np.arange(len(real)) + 1, real, color=REAL, linewidth=2.4, label="real")
     if band is not None:
         axis.fill_between(after, *band, color=IMAGINED, alpha=0.25, linewidth=0, label="spread of the heads")
     axis.plot(after, imagined, color=IMAGINED, linewidth=1.2, label="imagined")

@@ -45,7 +45,61 @@ class EpisodeView(View):
 
     def build(self, scene: Scene) -> dict[str, Any]:
         assert isinstance(scene.given, EpisodeInput) and isinstance(scene.model, WorldModel)
-        return _episode(scene.model, scene.given, scene)
+        model, given = scene.model, scene.given
+        episode, spaces = given.episode, given.spaces
+        names, drawing = number_names(spaces), drawing_of(spaces)
+        shown = _most_lively(model, given)
+        pixels = 0
+        if spaces.image is not None:
+            side = min(SIDE, spaces.image[0])
+            drawing = {"name": "image", "at": [], "side": side, "colours": spaces.image[2]}
+            pixels = side**2 * spaces.image[2]
+        elif drawing is not None:
+            drawing = {"name": drawing["name"], "at": [shown.index(each) for each in drawing["at"]]}
+        n = len(episode)
+        starts = _starts(n, len(shown), len(names), model.config.ensemble, pixels)
+        kinds: dict[str, Start] = {"taken": as_taken(model, episode, HORIZON)}
+        if given.learned:
+            kinds["policy"] = as_policy(model)
+        futures = {
+            kind: given.once(scene, kind, partial(imagine_from, model, episode, starts, HORIZON, begin))
+            for kind, begin in kinds.items()
+        }
+        if given.changes:
+            futures["changed"] = _change(model, given, starts, futures["taken"])
+        observations = np.concatenate((episode.observations, episode.following[-1:]))[:, shown]
+        return {
+            "view": "episode",
+            "count": n,
+            "numbers": [names[k] for k in shown],
+            "of": len(names),
+            "drawing": drawing,
+            "real": floats(torch.from_numpy(observations)),
+            "images": pack_episode(episode),
+            "rewards": round_digits(torch.from_numpy(episode.rewards)),
+            "end": _end(given),
+            "actions": {
+                "discrete": spaces.discrete,
+                "names": action_names(spaces),
+                "low": list(spaces.low),
+                "high": list(spaces.high),
+                "finest": FINEST,
+                "taken": _shown_actions(torch.from_numpy(episode.actions), given),
+            },
+            "ensemble": model.config.ensemble,
+            "covered": _covered(model, episode, starts, futures["taken"]),
+            "mean": round_digits(model.mean[shown], 8),
+            "scale": round_digits(model.scale[shown], 8),
+            "starts": starts.tolist(),
+            "horizon": HORIZON,
+            "futures": [
+                _pack(kind, found, given, shown) | {"images": pack_futures(model, found)}
+                for kind, found in futures.items()
+            ],
+            "changes": write_changes(given.changes, spaces),
+            "episodes": list(given.names[:LISTED]),
+            "number": given.chosen,
+        }
 
     def still(self, scene: Scene, title: str) -> Any:
         """Imagined from a fifth of the way to the end."""
@@ -57,63 +111,6 @@ class EpisodeView(View):
         begin = as_taken(model, given.episode, n - start, given.changes)
         futures = imagine_from(model, given.episode, np.array([start]), n - start, begin)
         return draw_still(model, given, _most_lively(model, given), start, futures, others, title)
-
-
-def _episode(model: WorldModel, given: EpisodeInput, scene: Scene) -> dict[str, Any]:
-    """The data of the view."""
-    episode, spaces = given.episode, given.spaces
-    names, drawing = number_names(spaces), drawing_of(spaces)
-    shown = _most_lively(model, given)
-    pixels = 0
-    if spaces.image is not None:
-        side = min(SIDE, spaces.image[0])
-        drawing = {"name": "image", "at": [], "side": side, "colours": spaces.image[2]}
-        pixels = side**2 * spaces.image[2]
-    elif drawing is not None:
-        drawing = {"name": drawing["name"], "at": [shown.index(each) for each in drawing["at"]]}
-    n = len(episode)
-    starts = _starts(n, len(shown), len(names), model.config.ensemble, pixels)
-    kinds: dict[str, Start] = {"taken": as_taken(model, episode, HORIZON)}
-    if given.learned:
-        kinds["policy"] = as_policy(model)
-    futures = {
-        kind: given.once(scene, kind, partial(imagine_from, model, episode, starts, HORIZON, begin))
-        for kind, begin in kinds.items()
-    }
-    if given.changes:
-        futures["changed"] = _change(model, given, starts, futures["taken"])
-    observations = np.concatenate((episode.observations, episode.following[-1:]))[:, shown]
-    return {
-        "view": "episode",
-        "count": n,
-        "numbers": [names[k] for k in shown],
-        "of": len(names),
-        "drawing": drawing,
-        "real": floats(torch.from_numpy(observations)),
-        "images": pack_episode(episode),
-        "rewards": round_digits(torch.from_numpy(episode.rewards)),
-        "end": _end(given),
-        "actions": {
-            "discrete": spaces.discrete,
-            "names": action_names(spaces),
-            "low": list(spaces.low),
-            "high": list(spaces.high),
-            "finest": FINEST,
-            "taken": _shown_actions(torch.from_numpy(episode.actions), given),
-        },
-        "ensemble": model.config.ensemble,
-        "covered": _covered(model, episode, starts, futures["taken"]),
-        "mean": round_digits(model.mean[shown], 8),
-        "scale": round_digits(model.scale[shown], 8),
-        "starts": starts.tolist(),
-        "horizon": HORIZON,
-        "futures": [
-            _pack(kind, found, given, shown) | {"images": pack_futures(model, found)} for kind, found in futures.items()
-        ],
-        "changes": write_changes(given.changes, spaces),
-        "episodes": list(given.names[:LISTED]),
-        "number": given.chosen,
-    }
 
 
 def _starts(n: int, shown: int, observations: int, heads: int, pixels: int = 0) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +34,15 @@ class MomentsView(View):
     def build(self, scene: Scene) -> dict[str, Any]:
         given, model = scene.given, scene.model
         assert isinstance(given, EpisodeInput) and isinstance(model, WorldModel)
-        back = min(_reach(model), len(given.episode) - 1)
+        n = len(given.episode)
+        back = min(_reach(model), n - 1)
         steps = given.inputs["steps"]
         hidden = given.once(scene, "hidden", lambda: measure_hidden(model, steps, back))
         return {
             "view": self.name,
             "back": back,
             "hidden": floats(hidden),
-            "layers": [_by_distance(entry, back) for entry in _over_steps(scene.seen, given)],
+            "layers": [_by_distance(entry, back) for entry in scene.seen if entry.proved and entry.shape[2:] == (n, n)],
         }
 
 
@@ -52,11 +52,6 @@ def _reach(model: WorldModel) -> int:
     if window is None:
         return BACK
     return min(BACK, model.config.depth * (window - 1))
-
-
-def _over_steps(seen: Sequence[Entry], given: EpisodeInput) -> list[Entry]:
-    n = len(given.episode)
-    return [entry for entry in seen if entry.proved and entry.shape[2:] == (n, n)]
 
 
 def _by_distance(entry: Entry, back: int) -> dict[str, Any]:
