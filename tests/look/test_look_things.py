@@ -416,7 +416,7 @@ def test_another_file_and_another_node():
     assert [each["name"] for each in offered["controls"]] == ["file"] and offered["silence"] is True
     data = live.show({"file": data_url(b"x,y,z\n1,2,3\n4,5,6\n"), "silence": [[0, 1]]})
     assert data["views"][0]["count"] == 2 and data["silenced"] == [[0, 1]]
-    for file, words in ((b"1,2\n", "3 numbers, got 2"), (b"x,y,z\n1,2,x\n", "the file .*not all numbers.*'x'")):
+    for file, words in ((b"1,2\n", "3 numbers, got 2"), (b"x,y,z\n1,2,x\n", "the file: column 'z' .*'x'")):
         with pytest.raises(ValueError, match=words):
             live.show({"file": data_url(file)})
     for other in ({"node": 1}, {"text": "x"}):
