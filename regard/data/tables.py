@@ -149,42 +149,51 @@ class Table:
 
     # ── numbers and dates
 
-    def numbers(self, names: Sequence[str], advice: str = "", ways: str | None = None) -> Array:
-        """Some columns as numbers, NaN where missing; one error about all that are no numbers. ways: what to do about
-        missing cells, where none may be missing or infinite   rows names, float64"""
+    def numbers(
+        self, names: Sequence[str], advice: str = "", ways: str | None = None, filled: Sequence[str] = ()
+    ) -> Array:
+        """Some columns as numbers, NaN where missing; one error about all that is wrong with them. ways: what to do about
+        missing cells, where none may be missing or infinite; filled: columns of any kind in which no cell may be missing
+        either   rows names, float64"""
         found = np.full((len(self), len(names)), np.nan)
         problems: list[str] = []
         advices: dict[str, None] = {}
         for i, name in enumerate(names):
             self.place(name, advice)
-            problem, what = self.problem(name), advice
-            if not problem:
-                found[:, i] = self._numbers(name)
-                if ways is not None:
-                    missing = self._count(np.isnan(found[:, i]), "missing cell")
-                    endless = self._count(np.isinf(found[:, i]), "infinite number")
-                    problem, what = " and ".join(missing + endless), f"{ways}; missing are {RECOGNISED}"
+            problem = self.problem(name)
             if problem:
                 problems.append(f"column '{name}' {problem}")
-                advices[what] = None
+                advices[advice] = None
+                continue
+            found[:, i] = self._numbers(name)
+            if ways is not None:
+                wrong = {"missing cell": np.isnan(found[:, i]), "infinite number": np.isinf(found[:, i])}
+                problems += self.tell_cells(name, wrong)
+        for name in filled:
+            self.place(name, advice)
+            problems += self.tell_cells(name, {"missing cell": self.missing(name)})
         if problems:
-            alike = [name for name, column in zip(names, found.T, strict=True) if len(self) > 1 and not np.ptp(column)]
-            ids = [name for name in names if self.kinds[name].word == "id"]
-            problems += [f"and {', '.join(alike)} with the same number in all rows"] * bool(alike)
-            problems += [f"and {', '.join(ids)} with ids, which are read as numbers"] * bool(ids)
-            said = "; ".join([*problems, *filter(None, advices)])
-            raise RegardError(f"{self.path} has columns that are not all numbers: {said}")
+            if any("missing cell" in problem for problem in problems):
+                advices[f"{ways or 'fill them in, or remove the rows'}; missing are {RECOGNISED}"] = None
+            raise self.refuse(problems, names, found, "; ".join(filter(None, advices)))
         return found
 
-    def check_filled(self, names: Iterable[str], ways: str = "fill them in, or remove the rows") -> None:
-        """Raise if cells of some columns hold nothing: one error for all of them. ways: what to do"""
-        problems = [
-            f"column '{name}' {problem}"
-            for name in names
-            for problem in self._count(self.missing(name), "missing cell")
-        ]
-        if problems:
-            raise RegardError(f"{self.path}: {'; '.join(problems)}; {ways}; missing are {RECOGNISED}")
+    def refuse(self, problems: Sequence[str], names: Sequence[str], numbers: Array, advice: str) -> RegardError:
+        """The one error about columns that should be numbers, and which of them have the same number everywhere, or ids."""
+        alike = [name for name, column in zip(names, numbers.T, strict=True) if len(self) > 1 and not np.ptp(column)]
+        ids = [name for name in names if self.kinds[name].word == "id"]
+        aside = [f"and {', '.join(alike)} with the same number in all rows"] if alike else []
+        aside += [f"and {', '.join(ids)} with ids, which are read as numbers"] if ids else []
+        return RegardError(f"{self.path}: {'; '.join([*problems, *aside])}; {advice}")
+
+    def tell_cells(self, name: str, wrong: Mapping[str, Array]) -> list[str]:
+        """column 'a' has 3 missing cells, the first in line 7; nothing for what no cell is. wrong: which cells are what"""
+        problems = []
+        for what, mask in wrong.items():
+            rows = np.flatnonzero(mask)
+            count = f"{len(rows):,} {what}s, the first" if len(rows) > 1 else f"a {what}"
+            problems += [f"column '{name}' has {count} in line {self.line(int(rows[0]))}"] if len(rows) else []
+        return problems
 
     def missing(self, name: str) -> Array:
         """Which cells of a column hold nothing; words such as NA do where the others are numbers or dates.   rows"""
@@ -192,12 +201,6 @@ class Table:
         if not _is_text(column):
             return np.array([cell is None for cell in self.cells(name)], dtype=bool)
         return clean_cells(column, self.nulls if kind.word in (TEXT, "id") else (*self.nulls, *kind.nulls))[1]
-
-    def _count(self, mask: Array, what: str) -> list[str]:
-        """has 3 missing cells, the first in line 7; nothing: there are none"""
-        rows = np.flatnonzero(mask)
-        count = f"{len(rows):,} {what}s, the first" if len(rows) > 1 else f"a {what}"
-        return [f"has {count} in line {self.line(int(rows[0]))}"] if len(rows) else []
 
     def problem(self, name: str) -> str:
         """Why a column has no numbers; nothing: it has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -60,9 +61,10 @@ class Problem(ABC):
     def describe(self, job: Job) -> str:
         """The data in one line: its name and its numbers."""
 
-    @abstractmethod
     def next_command(self, run: Run) -> str:
-        """The command to type after training."""
+        """The command to type after training: predictions for the same file, or a look at data that is in none."""
+        path = run.section(self.config, "data").path
+        return f"regard look {run.quoted}" if path is None else f"regard predict {run.quoted} {shlex.quote(path)}"
 
     def finish(self, run: Run, job: Job, model: nn.Module) -> None:
         """Write files of this kind of data at the end of a training, before the report. A run is not lost over them."""

@@ -68,6 +68,7 @@ class Causality(Law):
                     Indexed(tokens=Match(n, seen, n, seen), future=True),
                     along_tokens(subject, seen, seen),
                     others_along_tokens(seen, seen),
+                    still=True,
                 )
 
 

@@ -325,7 +325,8 @@ class Checking:
                 place = locate(
                     self.law(law), measure, self.subject, wide, self.seed, trials, decided.tolerance, patience
                 )
-                found = replace(found, layer=place.layer, exact=place.exact, after=place.after, reason=place.reason)
+                why = "; ".join(each for each in (place.reason, decided.reason) if each) or None
+                found = replace(found, layer=place.layer, exact=place.exact, after=place.after, reason=why)
         return replace(found, seconds=round(time.perf_counter() - began, 3))
 
     def by(self, law: Law) -> str | None:

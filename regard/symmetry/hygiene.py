@@ -35,6 +35,7 @@ from regard.symmetry.roles import Inputs, Stream, signature
 from regard.symmetry.state import log_suppressed
 
 ROWS = 3  # of a batch
+MORE_DRAWS = 6
 MORE_ROWS = 7  # of some batches: what is made for the first rows only does something else to later ones
 
 
@@ -148,6 +149,7 @@ class Padding(Law):
                 align,
                 tokens_of_row(subject, stream, row, row, there, there),
                 others_tokens_of_row(subject, stream, row, row, there, there),
+                still=True,
             )
         alone = subject.masked(
             subject.sized(subject.picked(base, [row]), length, stream), stream, torch.ones(1, length, dtype=torch.bool)
@@ -258,7 +260,26 @@ class Neighbours(Law):
                     row_of(subject, row, row),
                     others_row_of(row, row),
                     refusable=rows > ROWS,
+                    still=True,
                 )
+        if count > MORE_DRAWS:
+            yield from self.redrawn(subject, random)
+
+    def redrawn(self, subject: Subject, random: Random) -> Iterator[Trial]:
+        """Many other rows beside the same ones: they may flip a branch now and then."""
+        batch = subject.more_rows(subject.short, ROWS, torch_generator(random))
+        for k in range(MORE_DRAWS):
+            row = k % ROWS
+            index = torch.tensor([row])
+            yield Trial(
+                f"other rows beside row {row} of {ROWS}",
+                batch,
+                subject.with_other_rows(batch, row, torch_generator(random)),
+                Indexed(rows=Match(ROWS, index, ROWS, index)),
+                row_of(subject, row, row),
+                others_row_of(row, row),
+                still=True,
+            )
 
     def beside_shorter(self, subject: Subject, batch: Inputs, stream: Stream, row: int) -> Trial:
         """A padded row among rows that have no padding, and among rows that have as much of it."""

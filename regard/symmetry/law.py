@@ -56,6 +56,9 @@ class Trial:
     earlier: tuple[Earlier, ...] = ()
     refusable: bool = False  # it may be more than a model takes; then this is no trial of it
     afresh: bool = False  # the first run comes before all others
+    still: bool = (
+        False  # what is compared comes of the same numbers in tensors of the same shapes: rounding is the same
+    )
 
     def state(self) -> Any:
         """What the earlier steps leave behind."""

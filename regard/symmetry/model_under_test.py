@@ -470,12 +470,12 @@ class Subject:
         tensors = {name for name, x in inputs.items() if isinstance(x, Tensor) and x.dim() > 0}
         return (known & tensors) or tensors
 
-    def in_dtype(self, dtype: torch.dtype) -> Subject:
-        """A copy whose weights and real-valued inputs have another dtype."""
+    def in_dtype(self, dtype: torch.dtype, widened: bool = True) -> Subject:
+        """A copy whose weights and real-valued inputs have another dtype. widened: in float64, also what it casts to less"""
         if self.start is not None:
             self.start.restore()  # what is kept from earlier runs is not copied
         try:
-            model = cast(self.model, dtype)
+            model = cast(self.model, dtype, widened)
         except Exception as error:  # a model may hold anything
             raise CannotTell(f"the model cannot be copied in {short(dtype)}: {first_line(error)}") from error
         inputs = {n: cast_tensor(x, dtype) if isinstance(x, Tensor) else x for n, x in self.inputs.items()}

@@ -166,8 +166,11 @@ def _asleep(parameter: Tensor) -> bool:
 # complex.
 
 
-def cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy in this dtype. Its weights are made at once in it, so that large ones are not copied twice."""
+def cast(model: nn.Module, dtype: torch.dtype, widened: bool = True) -> nn.Module:
+    """A copy in this dtype. Its weights are made at once in it, so that large ones are not copied twice.
+
+    widened: in float64, also what its forward casts to less
+    """
     weights: dict[int, Any] = {
         id(p): nn.Parameter(cast_tensor(p.detach(), dtype).clone(), p.requires_grad)
         for p in model.parameters()
@@ -175,7 +178,7 @@ def cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     }
     copied = copy.deepcopy(model, weights)
     copied._apply(lambda x: cast_tensor(x, dtype))
-    if dtype == torch.float64:
+    if widened and dtype == torch.float64:
         copied.forward = Inside(copied.forward)
     return copied
 

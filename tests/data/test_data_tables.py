@@ -320,10 +320,10 @@ def test_what_is_written_is_read_again(tmp_path, suffix):
         assert table.cells("l") == [[1], [], None] * 2
 
 
-def test_an_error_about_columns_names_constants_too(tmp_path):
+def test_one_error_says_all_that_is_wrong_with_columns(tmp_path):
     path = tmp_path / "x.csv"
-    path.write_text("a,b,c,d\n1,7,x,\n2,7,y,5\n3,7,z,5\n")
+    path.write_text("a,b,c,d,e,f\n1,7,x,,01067,\n2,7,y,5,10115,k\n3,7,z,5,04103,k\n")
     with pytest.raises(RegardError) as error:
-        read_table(path).numbers(["a", "b", "c", "d"], "name the columns", "fill them in")
-    said = str(error.value)
-    assert all(words in said for words in ("column 'c' has texts", "column 'd' has a missing cell", "and b with"))
+        read_table(path).numbers(["a", "b", "c", "d", "e"], "name the columns", "fill them in", filled=["f"])
+    words = ("'c' has texts", "'d' has a missing cell in line 2", "'f' has a missing", "and b with", "and e with ids")
+    assert all(each in str(error.value) for each in words), error.value

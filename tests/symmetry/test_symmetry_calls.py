@@ -158,6 +158,49 @@ def test_a_layer_that_takes_no_single_row_in_training_is_tried_with_others():
     assert found.measured == "broken" and found.layer == "2"
 
 
+class FlipsABranch(nn.Module):
+    """For all rows, by a sum over them."""
+
+    def forward(self, x, mask):
+        return x * (2 if x[:, 0].sum() > 2 else 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_branch_that_other_rows_flip_now_and_then_is_found_with_any_seed(seed):
+    model = Model(FlipsABranch())
+    found = check(model, {"input_ids": IDS, "attention_mask": MASK}, laws=["neighbours"], seed=seed)["neighbours"]
+    assert found.measured == "broken"
+
+
+# ── what a dtype hides
+
+
+class Places(nn.Module):
+    """Causal attention whose mask compares places in a dtype."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype, self.to_qkv = dtype, nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.to_qkv(x).chunk(3, -1)
+        places = torch.arange(x.shape[1]).to(self.dtype or x.dtype)
+        return (q @ k.mT).masked_fill(places[None] > places[:, None], -torch.inf).softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    "cast_to, dtype, measured",
+    [
+        (torch.bfloat16, None, "broken"),  # place 257 and place 258 are one
+        (None, torch.bfloat16, "unknown"),
+        (torch.long, torch.bfloat16, "holds"),
+    ],
+)
+def test_places_that_become_equal_in_a_dtype_are_no_rounding(cast_to, dtype, measured):
+    found = check(Places(cast_to), torch.randn(1, 270, WIDTH), laws=["causality"], dtype=dtype)["causality"]
+    assert found.measured == measured and (measured != "unknown" or "equal" in found.reason)
+
+
 # ── outputs and inputs that are not as usual
 
 

@@ -25,7 +25,7 @@ from regard.errors import RegardError
 from regard.recipes.autoencoder.config import Form
 from regard.recipes.autoencoder.processor import InputsProcessor
 from regard.recipes.example import Example, Examples
-from regard.recipes.images.labelled_images import read_split_column
+from regard.recipes.images.read_images import read_split_column
 from regard.recipes.processor import Encoded, Take, Want
 
 WAYS = "fill it in, or remove the line"
@@ -99,7 +99,9 @@ class RowInputs(InputsProcessor[RowsFitted]):
         chosen = chosen or tuple(name for name in table.names if name not in (self.config.label, SPLIT))
         if not chosen:
             raise RegardError(f"{table.path} has no columns of numbers, only: {', '.join(table.names)}")
-        numbers = table.numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS)
+        label = self.config.label if self.config.label in table.names and self.config.label not in chosen else None
+        filled = [label] if label is not None and want != "use" else []
+        numbers = table.numbers(chosen, "name the columns of numbers with --data.columns a,b,c", WAYS, filled)
         about = {"form": self.form, "columns": chosen, "numbers": numbers}
         found = Examples(
             what=table.path,
@@ -113,9 +115,8 @@ class RowInputs(InputsProcessor[RowsFitted]):
             called = lambda i: f"line {table.line(i)}"  # noqa: E731
             return replace(found, source=table.path, names=called, titles=called, rows=table.data)
         labels = None
-        if self.config.label in table.names and self.config.label not in chosen:
-            table.check_filled([self.config.label])
-            labels = np.array([str(text) for text in table.texts(self.config.label)])
+        if label is not None:
+            labels = np.array([str(text) for text in table.texts(label)])
         return replace(found, cells=labels, splits=None if SPLIT in chosen else read_split_column(table))
 
     def fit(self, examples: Examples, train: Array, model: Any, start: Self | None) -> Self:

@@ -101,7 +101,7 @@ def evaluate_forecasts(
 def _compare_forecasts(model: SeriesModel, source: ForecastSource, windows: Sequence[Window], season: int) -> Compared:
     """Forecasts after the end of some windows beside what came."""
     task = ForecastTask(model.config.quantiles, equal=source.equal)
-    parts: list[list[Array]] = [[] for _ in range(6)]
+    rows: list[tuple[Array, ...]] = []  # the fields of the result
     changes = {part: naive_errors(part.series.part(0, part.train), season) for part in source.parts}
     model.eval()
     for k in range(0, len(windows), TOGETHER):
@@ -114,13 +114,11 @@ def _compare_forecasts(model: SeriesModel, source: ForecastSource, windows: Sequ
         for row, (part, _, stop, _) in enumerate(some):
             series, after = part.series, np.arange(stop, stop + source.ahead)
             ahead = series.times[after] - series.times[stop - 1]
-            parts[0].append(np.where((ahead <= source.ahead + 1e-6)[:, None], series.values[after], np.nan))
-            parts[1].append(part.scale.restore(out[row, 0].numpy()))
-            parts[2].append(part.scale.restore(linear[row].numpy()))
-            parts[3].append(seasonal_naive(series.part(0, stop), season, ahead))
-            parts[4].append(changes[part])
-            parts[5].append(ahead)
-    return Compared(*(np.stack(part) for part in parts))
+            truth = np.where((ahead <= source.ahead + 1e-6)[:, None], series.values[after], np.nan)
+            found, straight_on = part.scale.restore(out[row, 0].numpy()), part.scale.restore(linear[row].numpy())
+            naive = seasonal_naive(series.part(0, stop), season, ahead)
+            rows.append((truth, found, straight_on, naive, changes[part], ahead))
+    return Compared(*map(np.stack, zip(*rows, strict=True)))
 
 
 def point_measures(truth: Array, found: Array, scaled: Array) -> dict[str, float]:

@@ -4,7 +4,6 @@ other data as they judge their own."""
 from __future__ import annotations
 
 import os
-import shlex
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -97,10 +96,6 @@ class TimeProblem(Problem):
         what = f"{self.asks.format(fitted.horizon)} from {fitted.context}{repeats}"
         splits = format_splits(**{name: counts[name] for name in ("train", "validation", "test")})
         return describe_data(job.source_name, many, steps, what, splits)
-
-    def next_command(self, run: Run) -> str:
-        path = run.section(self.config, "data").path
-        return f"regard look {run.quoted}" if path is None else f"regard predict {run.quoted} {shlex.quote(path)}"
 
     # ── using a run
 

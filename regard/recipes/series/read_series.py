@@ -178,8 +178,9 @@ def _repeats(table: Table, name: str) -> bool:
 
 
 def _read_values(table: Table, roles: Roles) -> Array:
-    """All cells as numbers, NaN where missing.   rows c"""
-    found = table.numbers(roles.values, "leave a cell empty if it is missing; " + OPTIONS)
+    """All cells as numbers, NaN where missing. Ids and times may not be missing.   rows c"""
+    filled = [name for name in (roles.id, roles.time) if name is not None]
+    found = table.numbers(roles.values, "leave a cell empty if it is missing; " + OPTIONS, filled=filled)
     wrong = np.argwhere(np.abs(np.nan_to_num(found, nan=0.0)) >= LARGEST)
     if len(wrong):
         row, column = wrong[0]
@@ -194,7 +195,6 @@ def _group(table: Table, roles: Roles) -> dict[str, Array]:
     """The rows of each series, in the order of their first rows."""
     if roles.id is None:
         return {"series": np.arange(len(table))}
-    table.check_filled([roles.id])
     names, groups = table.groups(roles.id)
     ends = np.cumsum(np.bincount(groups))[:-1]
     return dict(zip(names, np.split(np.argsort(groups, kind="stable"), ends), strict=True))
@@ -204,7 +204,6 @@ def _read_times(table: Table, roles: Roles) -> tuple[Array, bool, bool]:
     """The time of each row as a number, whether times are dates, and whether they had an offset from UTC."""
     if roles.time is None:
         return np.arange(len(table), dtype=np.float64), False, False
-    table.check_filled([roles.time])
     return read_moments(table, roles.time)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 
@@ -74,10 +75,13 @@ def split_by_time(file: SeriesFile, config: ForecastConfig) -> TimeSplits:
     horizon = config.horizon
     if horizon is None:
         horizon = season if 2 <= season <= longest // 8 else max(1, min(24, longest // 12))
-    parts = [found for each in file.series if (found := _cut(each, config, horizon)) is not None]
+    parts = []
+    for each in file.series:
+        if (sizes := _sizes(len(each), config, horizon)) is not None:
+            parts.append(SplitSeries(series=each, train=sizes[0], validation=sizes[0] + sizes[1]))
     if not parts:
-        fits = _largest_horizon(longest, config)
-        advice = f"use --data.horizon {fits} or less" if fits else f"give at least {_needed(1, config)} steps"
+        fits = [h for h in range(1, longest // 2) if _sizes(longest, config, h) is not None]
+        advice = f"use --data.horizon {fits[-1]} or less" if fits else f"give at least {_needed(1, config)} steps"
         raise RegardError(
             f"{file.path}: the longest series has {longest:,} steps, and a horizon of {horizon} needs "
             f"{_needed(horizon, config):,} for training, validation and test; {advice}"
@@ -118,35 +122,19 @@ def hold_out_all(file: SeriesFile, fitted: TimeFitted, *, gaps: bool) -> TimeSpl
     return TimeSplits(parts=tuple(found), fitted=fitted)
 
 
-def _shares(config: ForecastConfig) -> tuple[float, float]:
-    return config.validation, USUAL_TEST if config.test is None else config.test
-
-
-def _sizes(n: int, config: ForecastConfig, horizon: int) -> list[int]:
-    """Steps of validation and test: a share, but two horizons if they fit a fifth of the series, and one at least."""
+def _sizes(n: int, config: ForecastConfig, horizon: int) -> tuple[int, int, int] | None:
+    """Steps of training, validation and test; None: too few to learn from. The last two have a share, but two horizons if
+    they fit a fifth of the series, and one at least."""
     least = max(horizon, min(2 * horizon, n // 5))
-    return [max(least, round(share * n)) if share else 0 for share in _shares(config)]
-
-
-def _cut(series: Series, config: ForecastConfig, horizon: int) -> SplitSeries | None:
-    n = len(series)
-    validation, test = _sizes(n, config, horizon)
+    shares = (config.validation, USUAL_TEST if config.test is None else config.test)
+    validation, test = (max(least, round(share * n)) if share else 0 for share in shares)
     train = n - validation - test
-    if train < max(FEWEST, 2 * horizon):
-        return None
-    return SplitSeries(series=series, train=train, validation=n - test)
+    return (train, validation, test) if train >= max(FEWEST, 2 * horizon) else None
 
 
 def _needed(horizon: int, config: ForecastConfig) -> int:
-    n = max(FEWEST, 2 * horizon)
-    while n - sum(_sizes(n, config, horizon)) < max(FEWEST, 2 * horizon):
-        n += 1
-    return n
-
-
-def _largest_horizon(n: int, config: ForecastConfig) -> int | None:
-    fits = [h for h in range(1, n // 2) if n - sum(_sizes(n, config, h)) >= max(FEWEST, 2 * h)]
-    return max(fits, default=None)
+    """Steps that a series must have."""
+    return next(n for n in count(1) if _sizes(n, config, horizon) is not None)
 
 
 def _constant_channels(file: SeriesFile, parts: Sequence[SplitSeries]) -> list[str]:

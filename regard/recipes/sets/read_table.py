@@ -51,24 +51,23 @@ def read_table(
     ids, words = _words(table, config.id), None
     if config.target in table.names:
         words = _spread(ids, _words(table, config.target))
-    x, wrong = _numbers(table, used, known=features is not None)
-    holes = np.isnan(x)
-    holes[list(wrong)] = False
+    x, wrong = _numbers(table, used)
+    holes = np.isnan(x) & ~wrong
     gone = np.array([name is None for name in ids])
-    if want != "use":
-        assert words is not None
+    if words is not None and want != "use":
         gone |= np.array([word is None for word in words])
-    if config.missing == "refuse" and want != "use":
-        _refuse_missing(table, config, used, holes)
     if config.missing == "drop":
         gone |= holes.any(1)
-    elif config.missing == "refuse":
-        for row in np.flatnonzero(holes.any(1)).tolist():
-            column = used[int(holes[row].argmax())]
-            wrong.setdefault(row, f"{table.where(row)} has a missing cell in column '{column}', {UNFILLED}")
-    wrong = {row: why for row, why in wrong.items() if not gone[row]}
-    if wrong and want != "use":
-        raise RegardError(wrong[min(wrong)])
+    if config.missing != "refuse":
+        wrong[gone] = False
+    if want != "use":
+        assert words is not None
+        _refuse_cells(table, config, used, x, wrong, holes, {config.id: ids, config.target: words})
+    bad = wrong | (holes & (config.missing == "refuse"))
+    odd = {used[i]: table.cells(used[i]) for i in np.flatnonzero(wrong.any(0))}
+    why = {
+        row: _say(table, used, wrong[row], holes[row], odd, row) for row in np.flatnonzero(bad.any(1) & ~gone).tolist()
+    }
 
     rows = _gather(ids, np.flatnonzero(~gone), table.path)
     order, starts = rows.order, rows.starts
@@ -95,7 +94,7 @@ def read_table(
         part="element",
         places=lambda i: table.where(int(asked[i])),
         rows=_columns(table, config, asked, cells, each=each) if want == "use" else None,
-        errors=_errors_of_sets(rows, wrong),
+        errors=_errors_of_sets(rows, why),
         about={
             "form": "table",
             "features": used,
@@ -145,39 +144,56 @@ def _spread(ids: Sequence[str | None], words: list[str | None]) -> list[str | No
     return [known.get(name) for name in ids]
 
 
-def _numbers(table: Table, names: Sequence[str], *, known: bool) -> tuple[Array, dict[int, str]]:
-    """The features, NaN where missing, and what is wrong with a row: a cell that is no number. known: were the columns
-    named?"""
+def _numbers(table: Table, names: Sequence[str]) -> tuple[Array, Array]:
+    """The features, NaN where missing, and which cells are no finite numbers.   rows features, both"""
     found = np.full((len(table), len(names)), np.nan)
-    wrong: dict[int, str] = {}
-    advice = "or remove the line" if known else "or name the feature columns with --data.columns"
+    wrong = np.zeros(found.shape, dtype=bool)
     for i, name in enumerate(names):
         if table.kinds[name].word in ("number", "flag", "time"):
             found[:, i] = table.numbers([name])[:, 0]
-            odd = np.flatnonzero(np.isinf(found[:, i])).tolist()
-            cells: Sequence[Any] = table.cells(name) if odd else ()
-        else:
-            cells = table.cells(name)
-            numbers = [None if is_missing(cell) else number_of(cell) for cell in cells]
-            found[:, i] = [np.nan if number is None else number for number in numbers]
-            pairs = enumerate(zip(cells, numbers, strict=True))
-            odd = [row for row, (cell, number) in pairs if number is None and not is_missing(cell)]
-        for row in odd:
-            said = f"has {cells[row]!r} in column '{name}', expected a number; give a finite one, {advice}"
-            wrong.setdefault(row, f"{table.where(row)} {said}")
+            wrong[:, i] = np.isinf(found[:, i])
+            continue
+        for row, cell in enumerate(table.cells(name)):
+            number = None if is_missing(cell) else number_of(cell)
+            found[row, i] = np.nan if number is None else number
+            wrong[row, i] = number is None and not is_missing(cell)
     return found, wrong
 
 
-def _refuse_missing(table: Table, config: SetsConfig, used: Sequence[str], holes: Array) -> None:
-    """Raise if any cell that is read is missing."""
-    found = [(int(row), used[int(column)]) for row, column in np.argwhere(holes)]
-    for name in (config.id, config.target):
-        found += [(row, name) for row, word in enumerate(_words(table, name)) if word is None]
-    if found:
-        row, column = min(found)
-        more = f", the first of {len(found):,}" if len(found) > 1 else ""
-        raise RegardError(
-            f"{table.where(row)} has a missing cell in column '{column}'{more}; {WAYS}; missing are {RECOGNISED}"
+def _say(table: Table, used: Sequence[str], wrong: Array, holes: Array, odd: dict[str, list[Any]], row: int) -> str:
+    """What is wrong with a row that should be predicted. wrong, holes: which of its cells; odd: columns with wrong cells"""
+    if not wrong.any():
+        return f"{table.where(row)} has a missing cell in column '{used[int(holes.argmax())]}', {UNFILLED}"
+    name = used[int(wrong.argmax())]
+    return (
+        f"{table.where(row)} has {odd[name][row]!r} in column '{name}', expected a number; give a finite one, or remove the "
+        "line"
+    )
+
+
+def _refuse_cells(
+    table: Table,
+    config: SetsConfig,
+    used: Sequence[str],
+    x: Array,
+    wrong: Array,
+    holes: Array,
+    words: dict[str, list[str | None]],
+) -> None:
+    """Raise one error about all cells that cannot be learned from. words: of the columns of ids and targets"""
+    problems = []
+    for i, name in enumerate(used):
+        cells = {"cell that is no number": wrong[:, i]}
+        if config.missing == "refuse":
+            cells["missing cell"] = holes[:, i]
+        problems += table.tell_cells(name, cells)
+    for name, texts in words.items():
+        if config.missing == "refuse":
+            problems += table.tell_cells(name, {"missing cell": np.array([text is None for text in texts])})
+    if problems:
+        numbers = "or name the feature columns with --data.columns" if wrong.any() else ""
+        raise table.refuse(
+            problems, used, x, "; ".join(filter(None, (f"{WAYS}", numbers, f"missing are {RECOGNISED}")))
         )
 
 

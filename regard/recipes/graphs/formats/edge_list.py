@@ -59,15 +59,14 @@ def join_tables(table: Table, nodes: Table | Parts | None, label: str, config: G
         raise RegardError(f"{table.path} has one value in each line; an edge needs two: source and target")
     ends = next(([lowered.index(end) for end in pair] for pair in ENDS if set(pair) <= set(lowered)), [0, 1])
     source, target = (table.names[end] for end in ends)
-    table.check_filled([source, target], "an edge needs two nodes")
     texts = [[str(text) for text in table.texts(name)] for name in (source, target)]
     labels = [text or "" for text in table.texts(label)] if label in table.names else None
     taken = {source, target, *([label] if labels is not None else [])}
     chosen, notes = choose_features(table, taken, config, "edges")
     known: dict[str, Any] = {"edge_labels": labels, "edge_x": None}
+    x = table.numbers(chosen, "give --data.columns with columns of numbers", "fill them in", [source, target])
     if chosen and len(table):
-        advice = "give --data.columns with columns of numbers"
-        known["edge_x"] = table.numbers(chosen, advice, "fill them in").astype(np.float32)
+        known["edge_x"] = x.astype(np.float32)
     notes = (*table.notes, *notes)
     if nodes is None:
         check_columns(config, [(table, taken)])
@@ -200,16 +199,12 @@ def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: 
         split = {each: np.flatnonzero([SPLIT_WORDS[word] == each for word in words]) for each in SPLITS}
     taken = {name for name in (at_id, at_label, at_split) if name is not None}
     features, notes = choose_features(table, taken, config, "nodes")
+    ways = None if config.missing == "fill" else WAYS
     if at_label is None and not elsewhere and not config.columns:
-        _check_features(table, [name for name in table.names if name not in taken], label)
+        _check_features(table, [name for name in table.names if name not in taken], label, ways)
     x = None
     if features:
-        advice = "give --data.columns with columns of numbers"
-        if config.missing == "fill":
-            x = table.numbers(features, advice)
-        else:
-            x = table.numbers(features, advice, WAYS)
-        x = x.astype(np.float32)
+        x = table.numbers(features, "give --data.columns with columns of numbers", ways).astype(np.float32)
     return {
         "x": x,
         "columns": tuple(features),
@@ -220,14 +215,15 @@ def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: 
     }
 
 
-def _check_features(table: Table, features: Sequence[str], label: str) -> None:
-    """Raise if a feature is text, and so may be the label under another name."""
+def _check_features(table: Table, features: Sequence[str], label: str, ways: str | None) -> None:
+    """Raise if a feature is text, and so may be the label under another name: one error about all columns."""
     text = [name for name in features if table.kinds[name].word in ("text", "flag") and not table.kinds[name].spoiled]
     if not text:
         return
     near = nearest(label, text) or text[0]
-    raise RegardError(
-        f"{table.path} has no column '{label}' for the labels, it has: {', '.join(table.names)}; and '{text[0]}' is no "
-        f"feature, because it {table.problem(text[0]) or 'holds yes and no'}; if it is the label, give --data.label {near}, "
-        "and if there are no labels, --data.columns with the columns of numbers"
+    advice = (
+        f"there is no column '{label}' for the labels, only {', '.join(table.names)}; if one of these is the label, give "
+        f"--data.label {near}, and if there are no labels, --data.columns with the columns of numbers"
     )
+    table.numbers(features, advice, ways)
+    raise RegardError(f"{table.path}: column '{text[0]}' holds yes and no; {advice}")
