@@ -268,7 +268,9 @@ def holes(runs, word):
 def test_missing_cells_of_sets_are_refused_by_name(runs, word, tmp_path):
     path = write(tmp_path / "t.csv", holes(runs, word))
     options = {"model.hidden": 8, "data.id": "basket", "data.target": "kind"}
-    with pytest.raises(ValueError, match=r"t.csv.*'price' has 2 .*line 4; .*'amount' has a .*line 6.*data.missing fill.*drop"):
+    with pytest.raises(
+        ValueError, match=r"t.csv.*'price' has 2 .*line 4; .*'amount' has a .*line 6.*data.missing fill.*drop"
+    ):
         train("sets", path, tmp_path / "run", options)
     bad = [each.error for each in regard.predict(runs.sets, path) if each.error]
     assert len(bad) == 3 and "line 4" in bad[0] and "'price'" in bad[0]
