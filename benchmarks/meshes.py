@@ -29,9 +29,8 @@ from regard.models.mesh_net import MeshNet, MeshNetConfig
 from regard.models.point_net import PointNet, PointNetConfig
 from regard.recipes.example import Example
 from regard.recipes.meshes.config import MeshesConfig
-from regard.recipes.meshes.made_meshes import MADE
+from regard.recipes.meshes.made_meshes import MADE, draw_meshes
 from regard.recipes.meshes.processor import MeshesProcessor
-from regard.recipes.meshes.read_made import draw_meshes
 from regard.symmetry.check import check
 
 HERE = Path(__file__).parent

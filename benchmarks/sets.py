@@ -28,8 +28,7 @@ from regard.data.batch import Batch, Source
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.sets.cluster import Gaussians, read_mixture
-from regard.recipes.sets.config import SetsConfig
-from regard.recipes.sets.defaults import choose_defaults
+from regard.recipes.sets.config import SetsConfig, choose_defaults
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
 from regard.runs.new_run import create_run

@@ -33,8 +33,8 @@ from regard.errors import RegardError
 from regard.look.reader import at_path
 from regard.recipes.graphs.formats.files import read_graphs
 from regard.recipes.images.config import ImagesConfig
-from regard.recipes.images.labelled_images import find_images
-from regard.recipes.images.open_image import open_image
+from regard.recipes.images.model_input import open_image
+from regard.recipes.images.read_images import find_images
 from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.read_table import read_table as read_sets
 from regard.recipes.text.config import LabelledTextConfig

@@ -1,5 +1,4 @@
-"""Which kinds of data have what the others have. The gaps of today are a table that can only shrink: a test fails
-if a feature is missing that is not in it, and if one that is in it has come."""
+"""Every kind of data with labels has what the others have, found out by doing it."""
 
 import csv
 from collections.abc import Callable
@@ -20,35 +19,26 @@ from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
 from regard.runs.run import Run
+from regard.verbs.compare import compare
+from regard.verbs.look import look
 from regard.verbs.train_run import prepare_job
 from tests.recipes import tiny_data
 from tests.recipes.tiny_data import COUNT, Tiny
 
-# kind -> what it has not -> why
-GAPS = {
-    "image": {"evidence": "no additive model"},
-    "set": {},
-    "point": {"evidence": "additive refuses points"},
-    "node": {"evidence": "no additive model"},
-    "edge": {"evidence": "no additive model"},
-    "graph": {"evidence": "no additive model"},
-    "mesh": {
-        "missing cells": "empty target refused",
-        "evidence": "only on pages",
-        "data in memory": "takes only paths",
-    },
-    "vertex": {
-        "missing cells": "NaN label refused",
-        "evidence": "no additive model",
-        "data in memory": "takes only paths",
-    },
-    "text": {"class weights": "no such option", "data in memory": "takes only paths"},
-    "text number": {"data in memory": "takes only paths"},
-    "series": {"evidence": "no additive model"},
+# kind -> what it is not asked for -> why
+NUMBERS = dict.fromkeys(("smoothing", "class weights"), "it is for classes")
+NO_SUM = {"evidence": "no model of it is a sum over parts"}
+EACH = {"evidence": "each part has a prediction of its own"}
+NOT_ASKED = {
+    "image": NO_SUM,
+    "point": EACH,
+    "node": EACH,
+    "edge": EACH,
+    "graph": NO_SUM,
+    "vertex": EACH,
+    "text number": NUMBERS,
+    "series": NO_SUM,
 }
-NOT_ASKED = {"text number": ("smoothing", "class weights")}  # they are for classes
-
-
 # ── forty examples of each kind: in files, with one cell missing, and in memory
 
 
@@ -273,6 +263,16 @@ def has_predictions_in_a_table(tried):
         return len(list(csv.DictReader(file))) >= COUNT
 
 
+def use(tried, data):
+    """Data in memory, with every verb."""
+    run, other = tried.train(data=data), tried.train({"train.seed": 1}, data=data)
+    assert regard.evaluate(run.path, data=data).count >= COUNT
+    assert all(each.error is None for each in regard.predict(run.path, data))
+    (pair,) = compare([run.path, other.path], data=data).pairs
+    assert pair.differences, pair.reason
+    assert look(run.path, data, out=tried.folder / "page.html").exists()
+
+
 FEATURES: dict[str, Callable[[Tried], bool]] = {
     "smoothing": has_smoothing,
     "class weights": lambda tried: works(lambda: tried.job({"data.class_weights": "auto"})),
@@ -282,7 +282,7 @@ FEATURES: dict[str, Callable[[Tried], bool]] = {
     "evidence": has_evidence,
     "other data": lambda tried: regard.evaluate(tried.run, data=tried.kind.tiny.data).count >= COUNT,
     "predictions in a table": has_predictions_in_a_table,
-    "data in memory": lambda tried: any(works(lambda data=data: tried.train(data=data)) for data in tried.kind.memory),
+    "data in memory": lambda tried: all(works(lambda data=data: use(tried, data)) for data in tried.kind.memory),
 }
 
 
@@ -305,18 +305,12 @@ ASKED = [(kind, each) for kind in KINDS for each in FEATURES if each not in NOT_
 
 
 @pytest.mark.parametrize("kind, feature", ASKED)
-def test_every_kind_has_every_feature_but_for_the_gaps_of_today(kind, feature, try_kind):
-    has = FEATURES[feature](try_kind(kind, KINDS[kind]))
-    assert has or feature in GAPS[kind], f"{kind} has no {feature}, and that is not among the known gaps"
-    assert not has or feature not in GAPS[kind], f"{kind} has {feature} now: remove it from the gaps"
-
-
-def test_every_gap_is_asked_for():
-    assert {(kind, each) for kind, gaps in GAPS.items() for each in gaps} <= set(ASKED)
+def test_every_kind_has_every_feature(kind, feature, try_kind):
+    assert FEATURES[feature](try_kind(kind, KINDS[kind]))
 
 
 @pytest.mark.parametrize("feature", ["folds", "predictions in a table"])
 def test_what_every_kind_has_is_not_found_where_it_is_not(feature, try_kind):
-    """A language model has neither. (Of all other features the gaps show that they can be missing.)"""
+    """A language model has neither."""
     tried = try_kind("plain text", lambda folder: Kind(tiny_data.language(folder), {}, ()))
     assert not FEATURES[feature](tried)

@@ -164,9 +164,12 @@ def read_ply(data: bytes) -> Mesh:
     labels: Array | None = None
     if "label" in names:
         given = vertices[:, names.index("label")]
-        if not (np.isfinite(given) & (given == np.round(given))).all():
-            raise ValueError("the labels of its vertices must be whole numbers, one for each class")
-        labels = given.astype(np.int64)
+        unknown = np.isnan(given)
+        if np.isinf(given).any() or (given != np.round(given))[~unknown].any():
+            raise ValueError(
+                "the labels of its vertices must be whole numbers, one for each class, or NaN where unknown"
+            )
+        labels = given if unknown.any() else given.astype(np.int64)
     return Mesh(points, fan(polygons, len(points)), labels)
 
 

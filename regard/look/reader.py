@@ -87,11 +87,12 @@ class Reader(ABC):
 
     views: tuple[View, ...] = ()  # of such inputs, besides those of every page
     controls: tuple[Control, ...] = ()  # what a person can change; the first text or file that is given is the input
+    takes_objects = False  # is data in memory an input, too?
     takes_target = False  # a second text: what a decoder has written
     longest: int | None = None  # tokens that the model takes at most
 
     @abstractmethod
-    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> ModelInput:
+    def read(self, given: Any = None, target: str | bytes | None = None) -> ModelInput:
         """The input for this text, or this file or its bytes; None: an example.
 
         A string comes from whoever started the program, and may be the path of a file. What a request brings,

@@ -145,7 +145,7 @@ def _columns(repeats: Repeats) -> list[tuple[Literal["test", "validation"], str]
     found: list[tuple[Literal["test", "validation"], str]] = []
     splits: tuple[Literal["test", "validation"], ...] = ("test", "validation")
     for split in splits:
-        measures = sorted(repeats.facts[split], key=lambda name: name != repeats.keep)
+        measures = sorted(repeats.facts[split], key=lambda name: name != repeats.main)
         found += [(split, measure) for measure in measures]
     return found
 
@@ -186,7 +186,7 @@ def _curves(repeats: Repeats) -> list[str]:
         return []
     first = next(iter(evaluations.values()))[0]
     measures = [name for name in first if name not in ("step", "event", "seconds") and _plain(first[name])]
-    measures.sort(key=lambda name: name != repeats.keep)
+    measures.sort(key=lambda name: name != repeats.main)
     colours = {name: _hex(of_head(place)) for place, name in enumerate(repeats.names)}
     figures = [
         _figure(

@@ -38,7 +38,7 @@ class Session:
         reader: Reader,
         name: str,
         *,
-        given: str | bytes | None = None,
+        given: Any = None,
         target: str | None = None,
         notes: tuple[str, ...] = (),
         run: Run | None = None,

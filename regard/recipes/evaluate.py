@@ -13,6 +13,7 @@ from regard.recipes.dataset import Dataset, Encodings, encode_targets
 from regard.recipes.job import DataContext, Split
 from regard.recipes.predict import predict_split
 from regard.recipes.prepare import judge_splits
+from regard.recipes.same_data import note_on_trained, read_trained
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -45,14 +46,16 @@ def read_other(
     splits = np.where(gone, NOWHERE, judge_splits(examples, known)).astype(np.uint8)
     by, size = processor.batches_of(examples), run.section(TrainConfig, "train").batch
     dataset = Dataset(examples, processor, codes, splits, encodings, size, 0, by, processor.most(examples))
+    trained = read_trained(problem, run, processor, data)(examples)
+    unit, judged = problem.unit_of(processor, examples), dataset.order("test")
     split = Split(
         name=os.fspath(data) if isinstance(data, str | os.PathLike) else examples.what,
-        count=len(dataset.order("test")),
-        unit=problem.unit if by == "examples" else f"{examples.part}s",
+        count=len(judged),
+        unit=unit,
         batches=lambda: dataset.of("test"),
-        rows=lambda: dataset.order("test"),
+        rows=lambda: judged,
         predict=lambda model: predict_split(problem, model, dataset, "test"),
-        notes=notes,
+        notes=(*notes, *note_on_trained(None if trained is None else trained[judged], unit)),
     )
     labels = None if target is None else target.labels
     return problem.make_task(processor, codes[:0]), split, labels

@@ -49,12 +49,20 @@ def evidence_of(
     additive.   x: 1 n ...; more: other inputs of the model"""
     if not isinstance(model, Additive):
         return None
-    found, bias = model.evidence(x, **more)[0].double(), model.bias.double()  # n outputs, outputs
+    return sum_evidence(model.evidence(x, **more)[0], model.bias, names, labels, numbers)
+
+
+def sum_evidence(
+    each: Tensor, bias: Tensor, names: Sequence[str], labels: Sequence[str], numbers: Sequence[Numbers] = ()
+) -> Evidence:
+    """What parts add to the outputs, as evidence for the likeliest class, or for the first number in its own units.
+    n outputs, outputs"""
+    found, offset = each.double(), bias.double()
     if numbers:
         one = numbers[0]
-        parts, start, of = found[:, 0] * one.scale, one.restore(float(bias[0])), one.name
+        parts, start, of = found[:, 0] * one.scale, one.restore(float(offset[0])), one.name
     else:
-        best = int((found.sum(0) + bias).argmax())
-        parts, start, of = found[:, best], float(bias[best]), labels[best]
+        best = int((found.sum(0) + offset).argmax())
+        parts, start, of = found[:, best], float(offset[best]), labels[best]
     pairs = tuple(zip(names, parts.tolist(), strict=True))
     return Evidence(of=of, bias=start, total=start + float(parts.sum()), parts=pairs)

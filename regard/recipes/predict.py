@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,21 +42,37 @@ class Decoder(Protocol):
 
 
 @torch.no_grad()
-def predict(problem: Decoder, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
-    """Predictions for all examples in some paths, tables or objects."""
+def predict(
+    problem: Decoder,
+    run: Run,
+    inputs: Sequence[Any],
+    explain: Callable[[Any, Examples], tuple[str, ...]] = lambda given, examples: (),
+) -> Iterator[Prediction]:
+    """Predictions for all examples in some paths, tables or objects. explain: what the user should know of the examples
+    of one of them"""
     processor, model = problem.open(run), load_model(run)
-    for given in inputs:
+    for given in gather_inputs(processor, inputs):
         parts = processor.read_parts(given)
         while True:
             try:
                 examples = next(parts, None)
             except (ValueError, OSError) as error:
-                name = os.fspath(given) if isinstance(given, str | os.PathLike) else type(given).__name__
-                yield Prediction(input=name, error=str(error))
+                if not isinstance(given, str):
+                    advice = f"for inputs of your own call the model itself: regard.load({str(run.path)!r})"
+                    raise RegardError(f"{error}; {advice}") from error
+                yield Prediction(input=given, error=str(error))
                 break
             if examples is None:
                 break
+            examples = replace(examples, notes=(*examples.notes, *explain(given, examples)))
             yield from predict_examples(problem, model, processor, examples)
+
+
+def gather_inputs(processor: Processor[Any, Any], inputs: Iterable[Any]) -> Iterator[Any]:
+    """The inputs as they are read: examples that stand beside each other are one list, and so predicted together."""
+    for alone, some in groupby(inputs, processor.is_one):
+        each = list(some)
+        yield from [each] if alone and len(each) > 1 else each
 
 
 @torch.no_grad()

@@ -29,6 +29,9 @@ from regard.recipes.predict import predict_split
 from regard.recipes.processor import Processor
 from regard.recipes.settings import Settings
 from regard.recipes.target import Target
+from regard.recipes.task import SupervisedTask
+
+LEAST_JUDGED = 50  # targets by whose accuracy weights are chosen; of fewer one more right is luck, so the loss decides
 
 if TYPE_CHECKING:
     from regard.recipes.supervised import Supervised
@@ -42,16 +45,10 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     if examples is None:
         note("reading", None)
         examples = problem.read(config, context.given)
-    seed, drawn = config.seed_of(settings.train.seed), examples.draw is not None
-    if examples.draw is not None:
-        examples = examples.draw(seed)
-
-    target = problem.find_target(examples, config)
+    drawn = examples.draw is not None
+    examples, target, raw, splits, on_splits = find_splits(problem, reader, examples, settings.train.seed)
+    by, unit = reader.batches_of(examples), problem.unit_of(reader, examples)
     reader = reader.with_target(target)
-    raw = encode_targets(reader, examples)
-    by = reader.batches_of(examples)
-    unit = problem.unit if by == "examples" else f"{examples.part}s"
-    splits, on_splits = _choose_splits(reader, examples, target, raw, seed, by=by, unit=unit, drawn=drawn)
 
     owners = examples.owners()
     start = problem.inherit(context.old, config)
@@ -83,11 +80,15 @@ def prepare(problem: Supervised, settings: Settings, kind: str, context: DataCon
     if target is not None and examples.target is None:
         asks = target.explain(examples.cells, config.asks, examples.target_names[0])
     told = (*asks, *examples.notes, *on_splits, *on_errors, *processor.notes(examples, train), *on_measured)
+    task = problem.make_task(processor, codes[splits == TRAIN])
+    judged = codes[splits == VALIDATION]
+    if isinstance(task, SupervisedTask) and target is not None and target.known(judged).sum() < LEAST_JUDGED:
+        task.best_by = "loss"
     test = Split(name="test", count=sizes["test"], unit=unit, batches=lambda: dataset.of("test"))
     return Job(
         kind=kind,
         model=processor.model_config(settings.model),
-        task=problem.make_task(processor, codes[splits == TRAIN]),
+        task=task,
         source=dataset,
         processor=processor,
         counts={**processor.counts(examples), **sizes},
@@ -118,6 +119,20 @@ def show_unit(dataset: Dataset, unit: int) -> ShownExample:
 
 
 # ── splits
+
+
+def find_splits(
+    problem: Supervised, reader: Processor[Any, Any], examples: Examples, train_seed: int
+) -> tuple[Examples, Target | None, Array, Array, tuple[str, ...]]:
+    """The examples (of synthetic data those of the seed), what is predicted, its codes, the split of each, and notes."""
+    seed, drawn = reader.config.seed_of(train_seed), examples.draw is not None
+    if examples.draw is not None:
+        examples = examples.draw(seed)
+    target = problem.find_target(examples, reader.config)
+    codes = encode_targets(reader.with_target(target), examples)
+    by, unit = reader.batches_of(examples), problem.unit_of(reader, examples)
+    splits, notes = _choose_splits(reader, examples, target, codes, seed, by=by, unit=unit, drawn=drawn)
+    return examples, target, codes, splits, notes
 
 
 def _check_left(

@@ -33,6 +33,7 @@ Encoded = Mapping[str, Any]  # one example as arrays
 Want = Literal["learn", "judge", "use"]
 Take = Callable[[Array], Sequence[Encoded]]  # encoded examples by their numbers
 SECTION = "processor"  # of config.json
+NAMED = 5  # damaged files that are named one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,10 @@ class Processor(ABC, Generic[C, F]):
         learn: to train on, so what is wrong is an error; judge: with targets, as the model was trained; use: without
         targets, or with them as a column. What is wrong with one example is then in `errors`.
         """
+
+    def is_one(self, given: Any) -> bool:
+        """Is it one example, a list of which `read` takes? False: a path, a table or several examples."""
+        return False
 
     def read_parts(self, data: Any) -> Iterator[Examples]:
         """What is read to predict, part by part if it may be larger than the memory."""
@@ -113,7 +118,14 @@ class Processor(ABC, Generic[C, F]):
 
     def leave_out(self, errors: Mapping[int, str]) -> tuple[str, ...]:
         """Examples that cannot be read are left out of their split: notes on them, or an error if none may be missing."""
-        raise RegardError(errors[min(errors)])
+        whys, damaged = list(errors.values()), getattr(self.config, "damaged", None)
+        if damaged is None:
+            raise RegardError(errors[min(errors)])
+        if damaged == "stop":
+            raise RegardError(f"{whys[0]}; repair it or take it away, or use --data.damaged skip")
+        more = len(whys) - NAMED
+        rest = (f"left out: {more:,} more {self.config.unit} that cannot be read",) if more > 0 else ()
+        return (*(f"left out: {why}" for why in whys[:NAMED]), *rest)
 
     def keep(self, examples: Examples) -> Literal["memory", "disk", "none"]:
         """Where encoded examples are kept; none: each is encoded whenever it is asked for, several at once."""

@@ -1,14 +1,26 @@
-"""Is the data still the same as at the start of a run? Only its summary is compared."""
+"""Is data that of a run? At its start the summary is compared, in its use the path; and what of it was trained on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from regard.data.array import Array
+from regard.data.splits import TRAIN
 from regard.errors import RegardError
+from regard.recipes.example import Examples
 from regard.recipes.job import Job
+from regard.recipes.prepare import find_splits
+from regard.recipes.processor import Processor
 from regard.runs.run import Run
+from regard.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from regard.recipes.supervised import Supervised
 
 NAMED = 3  # differences that are named
 LONGEST = 40  # characters of a value that are shown
@@ -58,3 +70,42 @@ def _shown(value: Any) -> str:
     if len(text) <= LONGEST:
         return text
     return text[: LONGEST - 1] + "…"
+
+
+# ── what of other data was trained on
+
+
+def read_trained(
+    problem: Supervised, run: Run, processor: Processor[Any, Any], given: Any
+) -> Callable[[Examples], Array | None]:
+    """What tells of examples of this path, or of the parts of the only one, which of them the run was trained on; None of
+    all: the run was not trained on this path, or what is there now cannot be what was there then.   n -> bool n"""
+    own, counts = processor.config.path, run.config.counts or {}
+    if run.asked or own is None or not isinstance(given, str) or _real(given) != _real(own):
+        return lambda examples: None
+    reader = problem.processor(processor.config)
+    try:
+        learned = problem.read(processor.config)
+        learned, _, _, splits, _ = find_splits(problem, reader, learned, run.section(TrainConfig, "train").seed)
+    except (ValueError, OSError):
+        return lambda examples: None
+    whole = reader.batches_of(learned) != "examples"
+    units = np.flatnonzero(splits == TRAIN) if whole else np.unique(learned.owners()[splits == TRAIN])
+    if len(units) != counts.get("train"):
+        return lambda examples: None
+    if whole:
+        return lambda examples: splits == TRAIN if len(splits) == examples.asked else None
+    names = {_real(learned.names(int(i))) for i in units}
+    return lambda examples: np.array([_real(examples.names(i)) in names for i in range(len(examples))])
+
+
+def note_on_trained(trained: Array | None, unit: str) -> tuple[str, ...]:
+    """145 of these 181 nodes were trained on"""
+    if trained is None or not trained.any():
+        return ()
+    return (f"{int(trained.sum()):,} of these {len(trained):,} {unit} were trained on",)
+
+
+def _real(name: str) -> str:
+    """The same for all paths of one file."""
+    return os.path.realpath(os.path.expanduser(name)) if os.path.exists(os.path.expanduser(name)) else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.prepare import prepare
 from regard.recipes.problem import Problem
 from regard.recipes.processor import Processor
+from regard.recipes.same_data import note_on_trained, read_trained
 from regard.recipes.settings import Settings
 from regard.recipes.supervised_reader import SupervisedReader
 from regard.recipes.target import Asks, Target
@@ -51,6 +53,13 @@ class SupervisedConfig(SplitConfig):
         check_splits(self, self.unit)
 
 
+@config
+class FilesConfig(SupervisedConfig):
+    """The same where each example is a file."""
+
+    damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
+
+
 @dataclass(frozen=True, kw_only=True)
 class Supervised(Problem):
     """What a kind of data needs for it: a processor, and its config. `open` gives the processor of a run."""
@@ -69,6 +78,10 @@ class Supervised(Problem):
         """The data to learn from. given: data that is not a path"""
         data = config.path if given is None else given
         return self.processor(config).read(data, want="learn")
+
+    def unit_of(self, processor: Processor[Any, Any], examples: Examples) -> str:
+        """What is counted of these examples: sets, or nodes if a graph is learned from some of them."""
+        return self.unit if processor.batches_of(examples) == "examples" else f"{examples.part}s"
 
     def find_target(self, examples: Examples, config: SupervisedConfig) -> Target | None:
         """What is predicted. None: nothing that the data says."""
@@ -126,7 +139,14 @@ class Supervised(Problem):
 
     def predict(self, run: Run, inputs: Sequence[Any], options: Any = None) -> Iterator[Prediction]:
         """A prediction for each example in the inputs, or the reason why there is none."""
-        return predict(self, run, inputs)
+        processor = self.open(run)
+        read = cache(lambda given: read_trained(self, run, processor, given))
+
+        def explain(given: Any, examples: Examples) -> tuple[str, ...]:
+            trained = read(given)(examples) if isinstance(given, str) else None
+            return note_on_trained(trained, self.unit_of(processor, examples))
+
+        return predict(self, run, inputs, explain)
 
     def decode(self, processor: Processor[Any, Any], name: str, out: Tensor, cell: Any) -> Prediction:
         """The output for one example as a prediction."""

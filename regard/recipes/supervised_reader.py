@@ -28,17 +28,21 @@ M = TypeVar("M", bound=ModelInput)
 
 
 class SupervisedReader(Reader):
-    """given: None, an example of the run's data; the name of one; a path; the bytes of a file."""
+    """given: None, an example of the run's data; the name of one; a path; the bytes of a file; an object in memory."""
+
+    takes_objects = True
 
     def __init__(self, problem: Supervised, run: Run, model: nn.Module) -> None:
         self.run, self.model, self.processor = run, model, problem.open(run)
         self.seed = self.processor.config.seed_of(run.section(TrainConfig, "train").seed)
         self.views, self.controls = problem.views, problem.controls
 
-    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> ModelInput:
+    def read(self, given: Any = None, target: str | bytes | None = None) -> ModelInput:
         processor = self.processor
         if given is None:
             return self._of_the_run()
+        if not isinstance(given, str | bytes):
+            return self._given(processor.read(given, want="use"), None)
         if isinstance(given, str) and not processor.takes_text and not Path(given).exists():
             return self._of_data(given)
         if (processor.takes_bytes and isinstance(given, bytes)) or processor.takes_text:

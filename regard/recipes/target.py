@@ -324,6 +324,13 @@ def plain_cells(cells: Cells) -> Sequence[Any]:
     return cells.to_pylist()
 
 
+def cells_in_memory(labels: Any) -> Array:
+    """Targets of Python, NumPy, pandas or PyTorch as cells."""
+    if isinstance(labels, list | tuple) and any(isinstance(each, str) for each in labels):
+        return np.array(labels, dtype=object)  # beside texts, NumPy would write None and NaN as texts
+    return np.asarray(labels)
+
+
 def _find_different(cells: Cells) -> tuple[Sequence[Any], Any]:
     """Different cells, and which of them each cell is. Those of Arrow may be millions, and are found by Arrow."""
     if isinstance(cells, np.ndarray):

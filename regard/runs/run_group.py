@@ -17,7 +17,7 @@ from typing import Any, Literal
 from regard import files
 from regard.errors import RegardError
 from regard.runs.environment import version
-from regard.runs.evaluations import best_evaluation
+from regard.runs.evaluations import best_evaluation, main_measure
 from regard.runs.number_format import say_value
 from regard.runs.run import SUMMARY, Run, is_run_group
 
@@ -114,14 +114,14 @@ class Repeats:
         return "validation"
 
     @property
-    def keep(self) -> str | None:
-        """The measure by which weights were chosen."""
-        return next((each["keep"] for each in self.figures.values()), None)
+    def main(self) -> str | None:
+        """The measure that is told first."""
+        return next((each["main"] for each in self.figures.values()), None)
 
     def say(self) -> str:
         """accuracy 87.2% ± 0.4%  loss 0.4106 ± 0.0098: mean ± standard deviation of 5 seeds, test split"""
         found = self.facts[self.split]
-        measures = sorted(found, key=lambda name: name != self.keep)
+        measures = sorted(found, key=lambda name: name != self.main)
         said = "  ".join(f"{name} {say_spread(name, found[name])}" for name in measures)
         done = len(self.figures)
         if done == 1:
@@ -169,7 +169,7 @@ def figures_of(run: Run) -> Figures:
         "test": _measures(tests[-1]) if tests else {},
         "count": tests[-1].get("count") if tests else None,
         "validation": {} if best is None else _measures(best),
-        "keep": run.config.keep,
+        "main": main_measure(evaluations[-1] if evaluations else (), run.config.keep, classes=bool(run.config.labels)),
         "steps": steps[-1]["step"] if steps else 0,
         "seconds": max((event.get("seconds", 0.0) for event in events), default=0.0),
     }

@@ -32,6 +32,7 @@ from regard.verbs.compare_shown import print_comparison, write_page
 from regard.verbs.compared_run import ComparedRun, differing, read_run, short_names
 from regard.verbs.console import spinner
 from regard.verbs.options import read_options
+from regard.verbs.predict import as_given
 
 Place = str | os.PathLike[str]
 GIVE_DATA = "--data FILE judges both on one file"
@@ -105,15 +106,16 @@ class Comparison:
 
 
 @name_keywords
-def compare(runs: Sequence[Place], *, data: Place | None = None, note: Note | None = None) -> Comparison:
+def compare(runs: Sequence[Place], *, data: Any = None, note: Note | None = None) -> Comparison:
     """Runs beside each other, each against the first that can be evaluated.
 
         compare(["runs/a", "runs/b"]).pairs[0].differences[0].value
         compare(["runs/*"], data="other.csv")
 
     runs  folders of runs, two or more; a pattern stands for all runs that it matches
-    data  another file of the same kind, with labels, on which all runs are evaluated; None: the test split
-          of their own data (or the validation split without one), if that is the same for both
+    data  other data of the same kind, with labels, on which all runs are evaluated: a path, or data in memory as
+          `train` takes it; None: the test split of their own data (or the validation split without one), if that is the
+          same for both
     note  told what is being prepared, and the share that is done
     """
     found, notes = _readable([read_run(path) for path in _expand(runs)])
@@ -123,7 +125,7 @@ def compare(runs: Sequence[Place], *, data: Place | None = None, note: Note | No
         for name, each in zip(names, found, strict=True):
             if note is not None:
                 note(f"evaluating {name}", None)
-            judged.append(_judge(each, None if data is None else os.fspath(data), note))
+            judged.append(_judge(each, data, note))
     if note is not None:
         note("evaluating", 1.0)
     first = next((place for place, one in enumerate(judged) if isinstance(one, Judged)), 0)
@@ -188,7 +190,7 @@ class Judged:
     rows: Array | None
 
 
-def _judge(found: ComparedRun, data: str | None, note: Note | None) -> Judged | str:
+def _judge(found: ComparedRun, data: Any, note: Note | None) -> Judged | str:
     """The run on each example; or the reason why it cannot be asked."""
     run = found.run
     assert run is not None
@@ -203,13 +205,13 @@ def _judge(found: ComparedRun, data: str | None, note: Note | None) -> Judged | 
 
 
 @torch.no_grad()
-def _scores_of(run: Run, data: str | None, note: Note | None) -> Judged:
+def _scores_of(run: Run, data: Any, note: Note | None) -> Judged:
     recipe = recipe_of(run)
     context = DataContext(cache=cache_folder(), note=note, old=run)
     model = recipe.load(run)
     if data is not None:
-        task, split, labels = recipe.other_split(run, data, context)
-        path: str | None = data
+        task, split, labels = recipe.other_split(run, as_given(run, recipe, data), context)
+        path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     else:
         if run.config.given is not None:
             raise RegardError(f"it was trained on a {run.config.given} in memory; {GIVE_DATA}")
@@ -292,9 +294,9 @@ def _in_order(scores: Scores, order: Array) -> Scores:
     return replace(scores, **moved)
 
 
-def _seen_notes(runs: Sequence[ComparedRun], data: Place | None) -> list[str]:
+def _seen_notes(runs: Sequence[ComparedRun], data: Any) -> list[str]:
     """A warning for runs that were trained on the file that they are judged on."""
-    if data is None:
+    if not isinstance(data, str | os.PathLike):
         return []
     given = os.path.realpath(os.path.expanduser(os.fspath(data)))
     found = []

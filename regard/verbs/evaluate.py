@@ -22,7 +22,7 @@ from regard.targets.imported import open_run
 from regard.training.memory import retain_freed_memory
 from regard.verbs.console import spinner
 from regard.verbs.options import check_single_path, one_word, read_options, take_options
-from regard.verbs.predict import configure, read_differently
+from regard.verbs.predict import as_given, configure, read_differently
 
 
 @config
@@ -43,15 +43,16 @@ class EvaluateOptions:
     """write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what the
     model answers, and the probability of each class"""
     json: bool = False
-    """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels" and "confusion":
-    confusion[i][j] is how often class i was predicted as class j
+    """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels", "confusion"
+    (confusion[i][j] is how often class i was predicted as class j) and "classes", the precision and recall of each.
+    On fewer than 1,000 examples, "intervals" has the ends of a 95 % interval of each measure
     """
 
 
 @name_keywords
 def evaluate(
     path: str | os.PathLike[str],
-    data: str | os.PathLike[str] | None = None,
+    data: Any = None,
     *,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -61,9 +62,10 @@ def evaluate(
 
         evaluate("runs/mine").measures["accuracy"]
         evaluate("runs/mine", "other.csv")
+        evaluate("runs/mine", frame)
 
-    data  another file of the same kind, with its labels; None: the test split of the run's own data, or the
-          validation split without one
+    data  other data of the same kind, with its labels: a path, or data in memory as `train` takes it; None: the test
+          split of the run's own data, or the validation split without one
     out   write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what
           the model answers, and the probability of each class
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
@@ -87,10 +89,10 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
     if run.config.given is not None and data is None:
         raise RegardError(
             f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; "
-            "give a file of the same kind"
+            "give data of the same kind"
         )
     with scanning_once():
-        found = recipe.evaluate(run, None if data is None else os.fspath(data), context)
+        found = recipe.evaluate(run, as_given(run, recipe, data), context)
     if out is not None:
         if found.predict is None:
             raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")

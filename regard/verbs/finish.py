@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from torch import nn
@@ -74,7 +75,10 @@ def finish_run(
 def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Observer]) -> None:
     """Store the measures on the test split."""
     run.update(test=found.measures)
-    run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
+    event: dict[str, Any] = {"step": step, "event": "test", **found.measures, "count": found.count}
+    if found.intervals:
+        event["intervals"] = {name: list(ends) for name, ends in found.intervals.items()}
+    run.append([event])
     tell(observers, "tested", found.measures, found.count)
 
 
@@ -103,7 +107,8 @@ def _write_confusion(run: Run, found: Evaluation) -> None:
     """confusion.json and confusion.png of a classifier: its confusion matrix."""
     if found.confusion is None or found.labels is None or not found.confusion.sum():
         return
-    facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
+    facts = {"split": found.split, "labels": list(found.labels), "classes": found.of_classes}
+    facts |= {"counts": found.confusion.tolist()}
     run.write(CONFUSION_FILE, facts)
     title = f"{run.path.name}, {found.split} split"
     plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")
@@ -164,7 +169,7 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     if found is None:
         return _without_test(run, job, ended)
     first = main_measure(found.measures, ended.keep, classes=job.labels is not None)
-    said = f"test {_with_names(found.measures, first)}{_of(found.count, f' {found.unit}')}"
+    said = f"test {_with_names(found.measures, first, found.intervals)}{_of(found.count, f' {found.unit}')}"
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
     chosen = _beside(ended.best, found.measures, first)
@@ -206,8 +211,9 @@ def _of(count: int | None, unit: str = "") -> str:
     return f" of {count:,}{unit}"
 
 
-def _with_names(measures: Mapping[str, float], first: str) -> str:
-    return "  ".join(say_measure(name, measures[name]) for name in sort_measures(measures, first))
+def _with_names(measures: Mapping[str, float], first: str, intervals: Mapping[str, Any] = MappingProxyType({})) -> str:
+    names = sort_measures(measures, first)
+    return "  ".join(say_measure(name, measures[name], intervals.get(name)) for name in names)
 
 
 def _beside(measures: Mapping[str, float], others: Mapping[str, float], first: str) -> str:

@@ -49,7 +49,7 @@ class LookOptions:
 @name_keywords
 def look(
     target: str | os.PathLike[str],
-    given: str | None = None,
+    given: Any = None,
     *,
     answer: str | None = None,
     out: str | os.PathLike[str],
@@ -62,8 +62,8 @@ def look(
         look("runs/mine", "Once upon a time", out="page.html")
         look("path/to/huggingface-vit", "cat.png", out="heads.svg")
 
-    given   a text, the path of a file (text, image, points, graph), or the name of a node or set; None: an
-            example
+    given   a text, the path of a file (text, image, points, graph), the name of a node or set, or an example in memory
+            of what a run reads (an image, a table, an array, a graph, a mesh); None: an example
     answer  what the decoder of an encoder-decoder has written; None: what it writes itself
     laws    also measure the laws of a model that is not a run, which takes a while
     tell    told what a reader should know of the model: that its weights are random
@@ -80,7 +80,7 @@ def look(
 
 def open_session(
     target: str | os.PathLike[str] | Target,
-    given: str | None = None,
+    given: Any = None,
     *,
     answer: str | None = None,
     laws: bool = False,
@@ -92,6 +92,10 @@ def open_session(
         opened = target
     else:
         opened = open_target(target)
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if not (given is None or isinstance(given, str | bytes) or opened.reader.takes_objects):
+        raise RegardError(f"{opened.name} is shown for a text or a file, got {type(given).__name__}")
     if answer is not None and not opened.reader.takes_target:
         raise RegardError(f"{opened.name} is not an encoder-decoder, so it takes no --target; leave it out")
     if tell is not None:

@@ -18,11 +18,13 @@ from regard.config import config, from_dict
 from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.rows_in_memory import NAME, rows_as_file, rows_of
+from regard.data.tables import table_of
 from regard.errors import RegardError, did_you_mean, name_keywords
 from regard.files import json_text
 from regard.recipes.answers import check_answers_file, is_answers_file, is_lines_file, plain_cell, write_answers
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
+from regard.recipes.settings import path_of
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.targets.imported import open_run
@@ -88,9 +90,10 @@ def predict(
         predict("runs/stars", [{"text": "what a film"}, {"text": "dull"}])
 
     What cannot be read has an `error` in place of a prediction. Of images a folder or a pattern stands for
-    all in it, and those in memory are taken, too: of pillow's, or arrays of bytes, h w or h w c.
+    all in it.
 
-    inputs   also the rows of a table in memory: a list of dicts, or a DataFrame of pandas
+    inputs   also data in memory, as `train` takes it: a DataFrame, a list of dicts, images of pillow's, arrays, graphs,
+             meshes; with targets or without
     out      write the answers as a table (.csv, .tsv, .parquet, .jsonl): the columns of the input, the answer,
              and the probability of each class; or of images, draw where the model looked, all on one sheet
              (.png, .svg, .pdf), or a file for each in a folder
@@ -133,10 +136,13 @@ def _predict(run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any
 
 
 def list_inputs(inputs: Any) -> list[Any]:
-    """One or several inputs as a list. A table in memory is one: its rows are dicts."""
-    one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
-    several = [inputs] if one or rows_of(inputs) is not None else list(inputs)
-    return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in several]
+    """One or several inputs as a list. A table in memory is one, and so is a tuple of data: (points, faces), (edges,
+    nodes)."""
+    several = isinstance(inputs, Sequence) and not isinstance(inputs, str | bytes)
+    if isinstance(inputs, tuple):
+        several = any(isinstance(each, str | os.PathLike) for each in inputs)
+    found = list(inputs) if several and table_of(inputs) is None else [inputs]
+    return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in found]
 
 
 def _open_inputs(inputs: Any, run: Run, recipe: Recipe, stack: ExitStack) -> tuple[list[str], Mapping[str, str]]:
@@ -215,6 +221,13 @@ def configure(recipe: Recipe, options: Mapping[str, Any] | None) -> tuple[Recipe
         return recipe, rest
     own = {each.name: rest.pop(each.name) for each in fields(recipe.predict_options) if each.name in rest}
     return recipe.with_options(from_dict(recipe.predict_options, own)), rest
+
+
+def as_given(run: Run, recipe: Recipe, data: Any) -> Any:
+    """Other data of a command: a path as text, or data in memory, which not every recipe reads."""
+    if recipe.problem_of_run(run) is None:
+        return path_of(data, recipe.name)
+    return os.fspath(data) if isinstance(data, os.PathLike) else data
 
 
 def read_differently(run: Run, recipe: Recipe, options: Mapping[str, Any] | None) -> Run:

@@ -16,8 +16,7 @@ from regard.look.views.laws import laws
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.vit import ViT
-from regard.recipes.images.model_input import ImageInput
-from regard.recipes.images.occlusion import OfPatches
+from regard.recipes.images.model_input import ImageInput, OfPatches
 from regard.recipes.text.model_input import TextInput
 from regard.runs.number_format import say_percent
 from regard.symmetry.report import Finding, Report

@@ -19,10 +19,9 @@ from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.recipes.images import overlays, windows
 from regard.recipes.images.attention_maps import attention_maps
-from regard.recipes.images.feature_maps import grid_of, record_feature_maps
+from regard.recipes.images.feature_maps import grid_of, penultimate, record_feature_maps
 from regard.recipes.images.foreign_reader import ForeignImageReader
 from regard.recipes.images.model_input import ImageInput, ReferenceImages
-from regard.recipes.images.penultimate import penultimate
 from regard.recipes.images.views.features import in_colours
 from regard.targets.hugging_face_inputs import HuggingFaceImage
 from tests.look.scenes import gather

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.recipes.paired import Z, bootstrap_interval, differ, score_interval
+from regard.recipes.evaluation import find_intervals, judge_shares
+from regard.recipes.intervals import Z, bootstrap_interval, tango_interval, wilson_interval
+from regard.recipes.paired import differ
 from regard.training.scores import Scores
 
 
@@ -41,7 +43,7 @@ def test_more_is_better_of_an_accuracy_and_worse_of_a_loss(rising, better):
 
 @pytest.mark.parametrize("b, c, n", [(0, 0, 20), (9, 2, 50), (1, 12, 40), (5, 5, 10), (30, 0, 30)])
 def test_the_limits_are_where_the_score_test_just_rejects(b, c, n):
-    low, high = score_interval(b, c, n)
+    low, high = tango_interval(b, c, n)
     assert -1 <= low <= (b - c) / n <= high <= 1 and low < high
     for d in (low, high):
         if abs(d) > 1 - 1e-9:
@@ -61,16 +63,36 @@ def test_the_limits_are_where_the_score_test_just_rejects(b, c, n):
 def test_intervals_cover_the_truth_nineteen_times_of_twenty():
     random = np.random.default_rng(0)
     drawn = random.multinomial(80, [0.15, 0.08, 0.77], size=400)
-    limits = [score_interval(int(b), int(c), 80) for b, c, _ in drawn]
+    limits = [tango_interval(int(b), int(c), 80) for b, c, _ in drawn]
     assert 0.92 < np.mean([low <= 0.07 <= high for low, high in limits]) < 0.98
     covered = []
     for number in range(60):
         counts = random.integers(1, 9, 120)
         apart = counts * 0.3 + random.normal(0, 1, 120) * np.sqrt(counts)  # per target: 0.3
-        low, high = bootstrap_interval(apart, counts.astype(float), seed=number)
+        mean = lambda drawn, apart=apart, counts=counts: apart[drawn].sum(1) / counts[drawn].sum(1)  # noqa: E731
+        low, high = bootstrap_interval(mean, len(apart), seed=number)
         covered.append(low <= 0.3 <= high)
     assert np.mean(covered) > 0.85
 
 
 def test_one_example_has_no_interval():
-    assert bootstrap_interval(np.ones(1), np.ones(1)) == (None, None)
+    assert bootstrap_interval(lambda drawn: drawn.mean(1), 1) is None
+
+
+def test_a_share_has_the_interval_of_wilson():
+    assert wilson_interval(8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)  # as in statsmodels
+    assert wilson_interval(0, 20)[0] == 0 and 0.15 < wilson_interval(0, 20)[1] < 0.17
+    found = find_intervals(scores([1] * 8 + [0] * 2, [0.5] * 10), {"loss": 0.5, "accuracy": 0.8})
+    assert found == {"loss": pytest.approx((0.5, 0.5)), "accuracy": wilson_interval(8, 10)}
+
+
+@pytest.mark.parametrize(
+    "confusion, found",
+    [
+        ([[90, 0], [10, 0]], {"balanced accuracy": 0.5, "majority share": 0.9}),
+        ([[50, 10], [10, 30]], {}),
+        ([[72, 0, 0], [14, 0, 0], [0, 7, 7]], {"balanced accuracy": 0.5, "majority share": 0.72}),
+    ],
+)
+def test_an_accuracy_stands_beside_the_share_of_a_large_class(confusion, found):
+    assert judge_shares(torch.tensor(confusion)) == pytest.approx(found)

@@ -11,7 +11,7 @@ from regard.models.convnets import ResNet
 from regard.models.swin import Swin
 from regard.models.vit import ViT
 from regard.recipes.images.foreign_reader import ForeignImageReader, foreign_reader
-from regard.recipes.images.open_image import open_image, placeholder_image
+from regard.recipes.images.model_input import open_image, placeholder_image
 from regard.recipes.processors import ForeignModel
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import as_text
@@ -154,7 +154,7 @@ def test_images_that_are_not_there_or_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.data.image_files.MOST_PIXELS", 1000)
     with pytest.raises(ValueError, match="has 256 × 256 pixels; make it smaller"):
         open_image(str(tmp_path / "x.png"))
-    monkeypatch.setattr("regard.recipes.images.open_image.LARGEST_FILE", 10)
+    monkeypatch.setattr("regard.recipes.images.model_input.LARGEST_FILE", 10)
     with pytest.raises(ValueError, match="more than 10 bytes"):
         open_image(str(tmp_path / "x.png"))
 

@@ -9,7 +9,7 @@ from PIL import Image
 import regard
 from regard import files
 from regard.data.scan import once, scanning_once
-from regard.recipes.images import labelled_images
+from regard.recipes.images import read_images
 from regard.recipes.images.recipe import ImagesRecipe
 from regard.recipes.sets.recipe import SetsRecipe
 from regard.recipes.text.recipe import TextRecipe
@@ -47,7 +47,7 @@ def test_a_training_of_images_from_beginning_to_report(tmp_path, counted):
         place.mkdir(parents=True, exist_ok=True)
         pixels = draw.integers(0, 120, (12, 12)) + 130 * (i % 2)
         Image.fromarray(pixels.astype(np.uint8)).save(place / f"{i}.png")
-    scans, read = counted(labelled_images, "_of_folder"), counted(files, "read_tensors")
+    scans, read = counted(read_images, "_of_folder"), counted(files, "read_tensors")
     asked = counted(new_run, "check_free")
     prepared = counted(ImagesRecipe, "prepare")
     words = ["train", "images", "--data", "data", "--model", "lenet", "--out", "run", "--train.steps", "2"]

@@ -149,7 +149,7 @@ def test_a_start_that_fails_leaves_nothing_behind(tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"train__seeds": 2, "data__folds": 3}, "--train.seeds 2 and --data.folds 3.*6 runs"),
+        ({"train__seeds": 2, "data__folds": 3}, "train.seeds.2 and .*data.folds.3.*6 runs"),
         ({"train__seeds": 1}, "seeds.* must be .* from 2 .*got 1"),
         ({"train__seeds": 10**9}, "seeds.* to 1,024"),
         ({"train__seeds": 2, "train__seed": 2**32 - 1}, "seed.* to 4,294,967,295"),

@@ -14,7 +14,7 @@ from regard.look.redact_paths import without_folders
 from regard.look.view import View
 from regard.look.views.history import best_scores
 from regard.runs.evaluations import advise, main_measure
-from regard.runs.number_format import say_number, say_percent
+from regard.runs.number_format import say_number, say_percent, say_value
 from regard.runs.report_examples import kept_examples, read_outcome
 from regard.runs.run import Run
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1_200  # characters of a sample
-CONFUSION_FILE = "confusion.json"  # written by verbs/finish.py: {"split", "labels", "counts": true × predicted}
+CONFUSION_FILE = (
+    "confusion.json"  # written by verbs/finish.py: {"split", "labels", "classes", "counts": true × predicted}
+)
 
 
 class OutcomeView(View):
@@ -81,7 +83,9 @@ def _time(seconds: float) -> str:
 
 
 def _figures(run: Run, known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each measure with its split and count: those of the test split, or of the validation split."""
+    """Each measure with its split, count and interval: those of the test split, or of the validation split."""
+    tests = [event for event in run.metrics() if event["event"] == "test"]
+    intervals = tests[-1].get("intervals", {}) if tests else {}
     for split, found in best_scores(run).items():
         count = found.pop("count", None)
         if count is None and split == "validation" and isinstance(known.get("validation"), int):
@@ -90,7 +94,14 @@ def _figures(run: Run, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         classes = bool(run.config.labels)
         first = main_measure(found, run.config.keep, classes=classes)
         names = sorted(found, key=lambda name: name != first)
-        return [{"measure": name, "said": found[name], "split": split, "of": of} for name in names]
+        figures = []
+        for name in names:
+            figure = {"measure": name, "said": found[name], "split": split, "of": of}
+            if split == "test" and name in intervals:
+                low, high = (say_value(name, end) for end in intervals[name])
+                figure["of"] = f"{of or ''}, 95 % interval {low} to {high}".removeprefix(", ")
+            figures.append(figure)
+        return figures
     return []
 
 
@@ -162,4 +173,5 @@ def confusion(run: Run) -> dict[str, Any] | None:
     if found is None:
         return None
     counts = np.array(found["counts"], dtype=np.uint32)
-    return {"view": "confusion", "split": found["split"], "labels": found["labels"], "counts": pack_array(counts)}
+    told = {"split": found["split"], "labels": found["labels"], "classes": found.get("classes", [])}
+    return {"view": "confusion", **told, "counts": pack_array(counts)}

@@ -34,7 +34,6 @@ from regard.recipes.autoencoder.task import Reconstruct
 from regard.recipes.dataset import Dataset, Encodings
 from regard.recipes.describe import describe_data, format_count, format_splits, singular
 from regard.recipes.example import Examples
-from regard.recipes.images.given_images import gather_images
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.predict import predict
 from regard.recipes.prediction import Prediction
@@ -140,8 +139,7 @@ class Autoencode(Problem):
         out = None if options is None else options.codes
         if out is not None:
             check_codes_file(out, inputs)
-        images = isinstance(self.open(run), ImageInputs)
-        found = predict(self, run, gather_images(inputs) if images else inputs)
+        found = predict(self, run, inputs)
         return found if out is None else write_codes(found, Path(out))
 
     def decode(self, processor: Processor[Any, Any], name: str, out: Any, cell: Any) -> Reconstruction:

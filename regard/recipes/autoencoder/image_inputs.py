@@ -23,10 +23,9 @@ from regard.recipes.autoencoder.config import Binarise, Form
 from regard.recipes.autoencoder.processor import InputsProcessor, Output
 from regard.recipes.example import Example, Examples
 from regard.recipes.images.config import ImagesConfig
-from regard.recipes.images.labelled_images import find_images
-from regard.recipes.images.model_input import ImageInput
-from regard.recipes.images.open_image import patch_grid
+from regard.recipes.images.model_input import ImageInput, patch_grid
 from regard.recipes.images.processor import ImagesFitted, ImagesProcessor, measure_light
+from regard.recipes.images.read_images import find_images
 from regard.recipes.processor import Encoded, Take, Want
 
 WHITE = 255
@@ -57,6 +56,9 @@ class ImageInputs(InputsProcessor[ImagesFitted]):
     writes: ClassVar[Mapping[str, str]] = {".png": "a sheet", ".npz": "arrays"}
     ending: ClassVar[str | None] = ".png"
     example_file: ClassVar[str] = "sheet.png"
+
+    def is_one(self, given: Any) -> bool:
+        return self.images.is_one(given)
 
     @cached_property
     def images(self) -> ImagesProcessor:

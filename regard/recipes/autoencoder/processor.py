@@ -31,8 +31,7 @@ from regard.errors import RegardError
 from regard.recipes.autoencoder.config import Form, InputsConfig
 from regard.recipes.dataset import Dataset
 from regard.recipes.example import Examples
-from regard.recipes.images.given_images import is_object
-from regard.recipes.images.labelled_images import images_in
+from regard.recipes.images.read_images import images_in, is_object
 from regard.recipes.processor import Encoded, Processor
 
 F = TypeVar("F")

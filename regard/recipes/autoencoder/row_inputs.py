@@ -25,7 +25,7 @@ from regard.errors import RegardError
 from regard.recipes.autoencoder.config import Form
 from regard.recipes.autoencoder.processor import InputsProcessor
 from regard.recipes.example import Example, Examples
-from regard.recipes.images.labelled_images import read_split_column
+from regard.recipes.images.read_images import read_split_column
 from regard.recipes.processor import Encoded, Take, Want
 
 WAYS = "fill it in, or remove the line"

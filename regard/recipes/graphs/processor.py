@@ -31,7 +31,7 @@ from regard.recipes.graphs.features import (
     fit_features,
     note_on_filled,
 )
-from regard.recipes.graphs.formats.digits import digits
+from regard.recipes.graphs.formats.arrays import digits
 from regard.recipes.graphs.formats.files import read_graphs
 from regard.recipes.graphs.formats.objects import of_object
 from regard.recipes.graphs.model_input import make_input

@@ -14,7 +14,7 @@ from regard.look.model_input import Window
 from regard.look.recording.entry import Entry
 from regard.models.swin import Swin
 from regard.recipes.images import windows
-from regard.recipes.images.window_layout import MOST_BEFORE, WindowLayout
+from regard.recipes.images.windows import MOST_BEFORE, WindowLayout
 
 if TYPE_CHECKING:
     from regard.recipes.images.model_input import ImageInput

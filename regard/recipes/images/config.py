@@ -12,13 +12,12 @@ from regard.data.dialect import TableConfig
 from regard.data.image_files import Fit
 from regard.data.targets import read_names
 from regard.errors import RegardError
-from regard.recipes.images.augment import AugmentConfig
-from regard.recipes.images.multi_view import Views
-from regard.recipes.supervised import SupervisedConfig
+from regard.recipes.images.augment import AugmentConfig, Views
+from regard.recipes.supervised import FilesConfig
 
 
 @config
-class ImagesConfig(TableConfig, SupervisedConfig):
+class ImagesConfig(TableConfig, FilesConfig):
     """Which images, and how they become pixels of one size."""
 
     unit: ClassVar[str] = "images"
@@ -33,7 +32,6 @@ class ImagesConfig(TableConfig, SupervisedConfig):
     size: Annotated[int, Field(ge=1, le=2**13)] | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
-    damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
     decoded: Literal["auto", "never"] = "auto"  # auto: decoded images are kept on the disk when they fit
     smoothing: Share = 0.0  # share of each label that is given to all classes alike
     # views of an image whose predictions are averaged in evaluation and prediction

@@ -18,8 +18,8 @@ from regard.look import plot
 from regard.recipes.answers import AMONG
 from regard.recipes.example import Example
 from regard.recipes.images import overlays
-from regard.recipes.images.given_images import LOOKED
 from regard.recipes.images.processor import ImagesProcessor
+from regard.recipes.images.read_images import LOOKED
 from regard.recipes.prediction import Prediction
 from regard.recipes.target import Target
 

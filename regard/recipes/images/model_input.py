@@ -3,6 +3,7 @@ asked about."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -10,15 +11,16 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.data import image_files as files
 from regard.errors import RegardError
+from regard.files import open_regular
 from regard.look.contribution import tensor_of
 from regard.look.model_input import Action, Grid, ModelInput, Moved, Parts, Removal, Tokens, Window
 from regard.look.recording.entry import Entry
 from regard.look.thumbnails import Sheets
 from regard.recipes.images.attention_maps import windows_of
-from regard.recipes.images.occlusion import OfPatches
-from regard.recipes.images.penultimate import penultimate
-from regard.recipes.images.window_layout import MOST_BEFORE, WindowLayout, grid_of
+from regard.recipes.images.feature_maps import penultimate
+from regard.recipes.images.windows import MOST_BEFORE, WindowLayout, grid_of
 
 ROLLED = "the image moves by {} and comes in again at the other side"
 GREY = "0 as the model takes pixels: the mean colour of the training images, if they were scaled to it"
@@ -170,3 +172,101 @@ class ImageInput(ModelInput):
     def with_pixels(self, pixels: Tensor) -> dict[str, Any]:
         """The inputs with other images.   b c h w"""
         return self.for_rows(len(pixels)) | {self.pixels: pixels}
+
+
+# ── images that a person gives: opened with care, because a file can be anything
+
+CELLS = 8  # in a row, at most
+LARGEST_FILE = 20 * 2**20  # bytes
+
+
+def open_image(given: str | bytes) -> Any:
+    """An image from a file, or from its bytes: upright, opaque, RGB."""
+    name = given if isinstance(given, str) else "the image"
+    if isinstance(given, str):
+        if not os.path.isfile(given):
+            raise RegardError(f"there is no image {given!r}; give the path of an image file")
+        with open_regular(given) as file:
+            given = file.read(LARGEST_FILE + 1)
+    if len(given) > LARGEST_FILE:
+        raise RegardError(f"{name} has more than {LARGEST_FILE:,} bytes; make it smaller")
+    with files.readable(name), files.open_image_file(given, name) as image:
+        files.small_enough(image, name)
+        return files.to_channels(image, 3, name)
+
+
+def patch_grid(height: int, width: int, patch: int | None = None) -> tuple[int, int]:
+    """Rows and columns of the parts that are asked about: a model's patches, or parts of our choice where it
+    has none."""
+    rows, columns = (-(-side // (patch or -(-side // CELLS))) for side in (height, width))
+    return rows, columns
+
+
+def placeholder_image() -> Any:
+    """An image to look at when none is given: a red disc and a blue square on sand."""
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (256, 256), (235, 225, 200))
+    pen = ImageDraw.Draw(image)
+    pen.ellipse((30, 40, 130, 140), fill=(200, 50, 40))
+    pen.rectangle((140, 130, 230, 220), fill=(40, 70, 170))
+    return image
+
+
+# ── words beside an image
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionInput(ImageInput):
+    """One image with words. The first stream holds the words that look at it."""
+
+    ids: str  # the input that holds these words
+    along: tuple[str, ...] = ()  # inputs 1 n beside them: a mask
+    merges: bool = False  # does the model merge patches from stage to stage?
+    # what is written at the place of each word; None: words are only read, as a question is
+    writes: tuple[str, ...] | None = None
+    target: str | None = None  # the words that were given
+
+    @property
+    def words(self) -> Tokens:
+        return self.streams[0]
+
+    def with_another_length(self) -> dict[str, Any]:
+        """The inputs with one word less, or, of a single word, with one more: what follows the words and what
+        does not can be told apart."""
+        count = len(self.words.labels)
+        places = list(range(count - 1)) if count > 1 else [0, 0]
+        return self.inputs | {name: self.inputs[name][:, places] for name in (self.ids, *self.along)}
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"target": self.target}
+
+
+# ── a model as a function of how much of each patch is there
+
+
+class OfPatches(nn.Module):
+    """How much of each patch is there, b n from 0 to 1 -> what the model returns for an image whose rest is
+    grey.
+
+    Grey is 0: the mean of what the model learned from, where its inputs are scaled to it.
+    """
+
+    patch: Tensor
+
+    def __init__(self, model: nn.Module, given: ImageInput) -> None:
+        super().__init__()
+        self.model, self.given, self.pixels = model, given, given.inputs[given.pixels]
+        down, across = (
+            torch.arange(size) // (given.patch or -(-size // count))
+            for size, count in zip(self.pixels.shape[-2:], given.grid, strict=True)
+        )
+        # h w: in which one each pixel is
+        self.patch = (down[:, None] * given.grid[1] + across).to(self.pixels.device)
+
+    def all_there(self) -> Tensor:
+        """The image as it is.   1 n"""
+        return self.pixels.new_ones(1, self.given.grid[0] * self.given.grid[1])
+
+    def forward(self, there: Tensor) -> Any:
+        return self.model(**self.given.with_pixels(self.pixels * there[:, None, self.patch]))

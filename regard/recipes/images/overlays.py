@@ -14,8 +14,7 @@ from regard.look import contribution, plot
 from regard.look.colours import FAINT, GROUND, SPEAKS_AGAINST, SPEAKS_FOR, Colour, of_head, reach, scale_of
 from regard.look.record import record
 from regard.recipes.images.attention_maps import AttentionMaps, attention_maps
-from regard.recipes.images.model_input import ImageInput
-from regard.recipes.images.occlusion import OfPatches
+from regard.recipes.images.model_input import ImageInput, OfPatches
 from regard.runs.number_format import say_percent
 
 SATURATION, BRIGHTNESS = 0.45, 0.85  # of an image under a map

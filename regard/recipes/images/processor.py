@@ -29,14 +29,20 @@ from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.thumbnails import as_png
 from regard.recipes.example import Example, Examples
-from regard.recipes.images.augment import AugmentConfig, augment, mixup
+from regard.recipes.images.augment import (
+    IMAGES,
+    VIEWS,
+    AugmentConfig,
+    MirrorTrial,
+    augment,
+    average_numbers,
+    average_views,
+    mixup,
+    try_mirror,
+)
 from regard.recipes.images.config import ImagesConfig
-from regard.recipes.images.given_images import given_images
-from regard.recipes.images.labelled_images import displayable, find_images, name_classes
-from regard.recipes.images.mirror import IMAGES, MirrorTrial, try_mirror
-from regard.recipes.images.model_input import ImageInput, MultiView
-from regard.recipes.images.multi_view import VIEWS, average_numbers, average_views
-from regard.recipes.images.open_image import patch_grid
+from regard.recipes.images.model_input import ImageInput, MultiView, patch_grid
+from regard.recipes.images.read_images import displayable, find_images, given_images, is_file, is_object, name_classes
 from regard.recipes.job import ShownExample
 from regard.recipes.processor import Encoded, Processor, Take, Want
 from regard.recipes.target import Target
@@ -49,7 +55,6 @@ AT_ONCE = 256  # images that are measured together
 MEASURED = 2000  # images, about, whose mean and deviation stand for all
 LEAST_DEVIATION = 0.05  # so that images of one colour are not divided by nothing
 SHARE_OF_DISK = 0.25  # of what is free that decoded images may take
-NAMED = 5  # damaged files that are named one by one
 WIDEST = 96  # pixels of an image that a run keeps as it is; larger ones are made smaller
 CLEAR = ("PA", "La", "RGBa")  # transparent modes of pillow beside those with an A
 SEVERAL = (
@@ -103,6 +108,9 @@ class ImagesProcessor(Processor[ImagesConfig, ImagesFitted]):
             return name_classes(found, self.target.classes, self.fitted.unnamed)
         return found
 
+    def is_one(self, given: Any) -> bool:
+        return is_object(given) or is_file(given)
+
     def is_readable(self) -> bool:
         return not self.fitted.in_memory
 
@@ -146,14 +154,6 @@ class ImagesProcessor(Processor[ImagesConfig, ImagesFitted]):
         cache.mkdir(parents=True, exist_ok=True)
         fits = needed < SHARE_OF_DISK * shutil.disk_usage(cache).free
         return "disk" if self.config.decoded == "auto" and fits else "none"
-
-    def leave_out(self, errors: Mapping[int, str]) -> tuple[str, ...]:
-        whys = list(errors.values())
-        if self.config.damaged == "stop":
-            raise RegardError(f"{whys[0]}; repair it or take it away, or use --data.damaged skip")
-        more = len(whys) - NAMED
-        rest = (f"left out: {more:,} more images that cannot be read",) if more > 0 else ()
-        return (*(f"left out: {why}" for why in whys[:NAMED]), *rest)
 
     def measure(self, take: Take, train: Array, codes: Array) -> tuple[Self, tuple[str, ...]]:
         """How light images are; and if that is asked for, whether a mirror changes their classes."""

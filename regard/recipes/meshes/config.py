@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+import os
+from typing import Any, ClassVar, Literal, get_args
 
 from regard.config import Size, config
 from regard.data.dialect import TableConfig
 from regard.errors import RegardError
-from regard.recipes.supervised import SupervisedConfig
+from regard.models.mesh_net import MeshNetConfig
+from regard.recipes.example import Examples
+from regard.recipes.settings import Settings, check_choice, settings_of_kind
+from regard.recipes.supervised import FilesConfig
+from regard.training.config import TrainConfig
 
 Made = Literal["shapes", "screws", "roundness"]
 
 
 @config
-class MeshesConfig(TableConfig, SupervisedConfig):
+class MeshesConfig(TableConfig, FilesConfig):
     """Which meshes to read, and how."""
 
     unit: ClassVar[str] = "meshes"
@@ -35,11 +40,27 @@ class MeshesConfig(TableConfig, SupervisedConfig):
                 raise RegardError(
                     f"meshes is for synthetic tasks, and {self.path} has a fixed number of meshes; leave meshes out"
                 )
-            return
-        if self.targets is not None:
+        elif self.targets is not None:
             raise RegardError("targets are those of the files of a folder; give it with --data")
-        if self.folds is not None:
-            raise RegardError(
-                f"the task {self.task} is synthetic and its meshes are drawn anew, so there is nothing to cut into "
-                f"{self.folds} folds; use --train.seeds {self.folds} instead"
-            )
+
+
+# ── the usual settings
+
+UNKNOWN = 1  # stands for a size that follows from the data
+KINDS = ("meshnet",)
+
+
+def data_section(data: Any) -> MeshesConfig:
+    """A path, the name of a synthetic task, or meshes in memory."""
+    path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
+    if path is not None and path in get_args(Made) and not os.path.exists(path):
+        return MeshesConfig(task=path)  # type: ignore[arg-type]
+    return MeshesConfig(path=path)
+
+
+def choose_defaults(data: MeshesConfig, examples: Examples | None, kind: str | None) -> Settings:
+    """A mesh network, for meshes of any sort."""
+    kind = kind or "meshnet"
+    check_choice("kind of model for meshes", kind, KINDS)
+    train = TrainConfig(minutes=2.0, batch=16, optimiser="adamw", lr=3e-3)
+    return settings_of_kind(kind, MeshesConfig)(data=data, model=MeshNetConfig(outputs=UNKNOWN), train=train)

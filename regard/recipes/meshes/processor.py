@@ -21,15 +21,16 @@ from regard.data.surface import Mesh
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.redact_paths import without_folders
+from regard.models.mesh_net import MeshNet
+from regard.recipes.evidence import Evidence, sum_evidence
 from regard.recipes.example import Example, Examples
 from regard.recipes.job import ShownExample
 from regard.recipes.meshes.config import MeshesConfig
+from regard.recipes.meshes.made_meshes import draw_one, read_made
 from regard.recipes.meshes.model_input import MeshInput
-from regard.recipes.meshes.read_files import find_files, read_labelled, read_unlabelled
-from regard.recipes.meshes.read_made import draw_one, read_made
+from regard.recipes.meshes.read_meshes import is_mesh, read_folder, read_meshes
 from regard.recipes.meshes.reader import find_ending
 from regard.recipes.processor import Encoded, Processor, Want
-from regard.recipes.settings import path_of
 
 
 @config
@@ -38,6 +39,7 @@ class MeshesFitted:
 
     smallest: Natural  # vertices
     largest: Natural
+    made: bool = False  # are they synthetic, and in no file?
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +54,29 @@ class MeshesProcessor(Processor[MeshesConfig, MeshesFitted]):
     def read(self, data: Any, *, want: Want) -> Examples:
         if data is None:
             return read_made(self.config)
-        path = os.path.expanduser(str(path_of(data, "meshes")))
-        if want == "use":
-            return read_unlabelled(path)
-        if want == "judge" and self.config.path is None and self.target.numbers:
+        if want == "judge" and self.config.path is None and self.fitted.made and self.target.numbers:
             raise RegardError(
                 f"the task {self.config.task} is synthetic, so no file holds its targets; leave --data out"
             )
-        return self._read_labelled(find_files(path), path)
+        return read_meshes(data, self.config, want, each=self._each)
 
-    def _read_labelled(self, files: Sequence[Any], folder: str) -> Examples:
-        each = None if self.fitted is None else self.target.each is not None
-        return read_labelled(files, folder, self.config, each=each)
+    @property
+    def _each(self) -> bool | None:
+        """Does the model predict a class for each vertex? None: not known yet."""
+        return None if self.fitted is None else self.target.each is not None
+
+    def is_one(self, given: Any) -> bool:
+        return is_mesh(given)
+
+    def is_readable(self) -> bool:
+        return self.config.path is not None or self.fitted.made
 
     # ── fitting
 
     def fit(self, examples: Examples, train: Array, model: Any, start: Self | None) -> Self:
-        sizes = [len(examples.inputs(i)["mesh"].points) for i in range(len(examples))]
-        return replace(self, fitted=MeshesFitted(smallest=min(sizes), largest=max(sizes)))
+        sizes = [len(examples.inputs(i)["mesh"].points) for i in examples.readable()]
+        made = bool(examples.about.get("made"))
+        return replace(self, fitted=MeshesFitted(smallest=min(sizes), largest=max(sizes), made=made))
 
     def describe(self) -> str:
         return f"{self.fitted.smallest:,} to {self.fitted.largest:,} vertices"
@@ -96,25 +103,34 @@ class MeshesProcessor(Processor[MeshesConfig, MeshesFitted]):
             return list(out)
         return out.split([len(row["points"]) for row in rows])
 
+    def explain(self, model: nn.Module, encoded: Encoded) -> Evidence | None:
+        """The output is linear in the mean over the area, so each vertex adds its own share."""
+        if self.target.each is not None or not isinstance(model, MeshNet):
+            return None
+        batch = self.collate([encoded])
+        each = model.contributions(batch["points"], batch["faces"])
+        rest = model(batch["points"], batch["faces"])[0] - each.sum(0)
+        names = [f"vertex {i + 1}" for i in range(len(each))]
+        return sum_evidence(each, rest, names, self.target.classes, self.target.numbers)
+
     # ── showing
 
     def draw_example(self, name: str | None, seed: int) -> Examples | None:
-        if self.config.path is None:
+        if self.fitted.made:
             return draw_one(self.config, name or "1", seed)
-        if name is None:
+        if name is None and self.config.path is not None:
             folder = os.path.expanduser(self.config.path)
-            return self._read_labelled(find_meshes(folder)[:1], folder)
+            return read_folder(find_meshes(folder)[:1], folder, self.config, each=self._each)
         return None
 
     def introduce(self, examples: Examples, i: int) -> str:
-        if self.config.path is None:
+        if self.fitted.made:
             return f"Mesh {int(examples.names(i)):,} of the synthetic task {self.config.task}"
         return Path(examples.names(i)).name
 
     def show(self, example: Example) -> ShownExample:
         mesh: Mesh = example.inputs["mesh"]
-        made = self.config.path is None
-        name = f"mesh {int(example.name):,}" if made else without_folders(example.name)
+        name = f"mesh {int(example.name):,}" if self.fitted.made else without_folders(example.name)
         return ShownExample(name=name, text=f"{len(mesh.points):,} vertices, {len(mesh.faces):,} triangles")
 
     def from_inputs(self, inputs: Mapping[str, Any]) -> Example | None:

@@ -10,8 +10,7 @@ from regard.data.meshes import find_meshes
 from regard.look.reader import Reader
 from regard.recipes.base import Recipe
 from regard.recipes.example import Examples
-from regard.recipes.meshes.config import MeshesConfig
-from regard.recipes.meshes.defaults import KINDS, choose_defaults, data_section
+from regard.recipes.meshes.config import KINDS, MeshesConfig, choose_defaults, data_section
 from regard.recipes.meshes.processor import MeshesProcessor
 from regard.recipes.meshes.reader import FILE, MeshReader, is_mesh
 from regard.recipes.meshes.view import MeshView
@@ -41,7 +40,7 @@ class MeshesRecipe(Recipe):
     data_config = MeshesConfig
     data_derived: ClassVar[Mapping[str, str]] = {"model.outputs": "", "model.level": "label the vertices of .ply files"}
     not_inherited = frozenset({"outputs", "level"})
-    reading_options = ("targets", "target")
+    reading_options = ("targets", "target", "damaged")
 
     supervised = Supervised(
         processor=MeshesProcessor,

@@ -147,11 +147,17 @@ class SeriesInput(ModelInput):
         return replace(self, inputs=inputs, streams=(Tokens("steps", labels, "items"),), truth=truth)
 
 
+def _is_same(before: Any, given: Any) -> bool:
+    """Is the same given again? Objects in memory are not compared, but for being one."""
+    return before is given or (isinstance(given, str | bytes) and isinstance(before, str | bytes) and before == given)
+
+
 class SeriesReader(Reader):
     """Reads the first series of a file; without one, the run's own, from the part that was held out. A served page
     can show other series and moments, and change values."""
 
     controls = (FILE, SERIES, ORIGIN, VALUES)
+    takes_objects = True
 
     def __init__(
         self,
@@ -163,10 +169,10 @@ class SeriesReader(Reader):
     ) -> None:
         assert isinstance(model, SeriesModel) and isinstance(processor, SeriesProcessor)
         self.run, self.model, self.processor, self.task, self.views = run, model, processor, task, views
-        self.last: tuple[str | bytes | None, SeriesInput] | None = None  # what was read, and what it became
+        self.last: tuple[Any, SeriesInput] | None = None  # what was read, and what it became
 
-    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> SeriesInput:
-        if self.last is None or self.last[0] != given:
+    def read(self, given: Any = None, target: str | bytes | None = None) -> SeriesInput:
+        if self.last is None or not _is_same(self.last[0], given):
             self.last = given, self._open(given)
         return self.last[1]
 
@@ -180,9 +186,12 @@ class SeriesReader(Reader):
             given = given.change(read_changes(values["values"], given))
         return given
 
-    def _open(self, given: str | bytes | None) -> SeriesInput:
+    def _open(self, given: Any) -> SeriesInput:
         if given is None:
             return self._own()
+        if not isinstance(given, str | bytes):
+            file = self.processor.read_file(given)
+            return self._make(file, (), file.notes)
         with at_path(given) as path:
             file = self.processor.read_file(str(path))
         if isinstance(given, bytes):

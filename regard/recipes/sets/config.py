@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+import os
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, get_args
 
 from regard.config import Length, Size, config
 from regard.data.dialect import TableConfig
 from regard.errors import RegardError
-from regard.recipes.sets.made_sets import Turn
+from regard.models.additive import AdditiveConfig
+from regard.models.deep_sets import DeepSetsConfig
+from regard.models.mlp import MLPConfig
+from regard.models.point_net import PointNetConfig
+from regard.models.set_transformer import SetTransformerConfig
+from regard.recipes.example import Examples
+from regard.recipes.settings import Settings, check_choice, settings_of_kind
 from regard.recipes.supervised import SupervisedConfig
+from regard.training.config import TrainConfig
 
 Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 Missing = Literal["refuse", "drop", "fill"]
+Turn = Literal["any", "upright", "none"]  # how point clouds are rotated
 
 
 @config
@@ -46,3 +56,53 @@ class SetsConfig(TableConfig, SupervisedConfig):
             )
         if self.id == self.target:
             raise RegardError(f"id and target must be different columns, got '{self.id}' for both")
+
+
+# ── the usual settings
+
+UNKNOWN = 1  # stands for a size that follows from the data
+SIZES: dict[str, Any] = {"features": UNKNOWN, "outputs": UNKNOWN}
+# The pool for each kind of set. A sum depends on the number of elements, a mean does not. A maximum finds the
+# outline of a point cloud.
+COUNTS = DeepSetsConfig(pool="sum", depth=3, **SIZES)
+SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
+OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
+INDUCED = SetTransformerConfig(hidden=64, points=16, **SIZES)
+POOLED = {"clouds": OUTLINES, "solids": OUTLINES, "max": OUTLINES, "statistics": SHARES, "clusters": SHARES}
+USUAL = {"clouds": "pointnet", "solids": "pointnet", "clusters": "settransformer"}  # others: deepsets
+LARGE = ("clouds", "solids", "clusters")  # sets of many points
+KINDS = ("deepsets", "pointnet", "settransformer", "additive", "mlp")
+
+
+def data_section(data: Any) -> SetsConfig:
+    """A path, the name of a synthetic task, or data in memory."""
+    if not isinstance(data, str | os.PathLike):
+        return SetsConfig()
+    path = os.fspath(data)
+    if path in get_args(Made) and not os.path.exists(path):
+        return SetsConfig(task=path)  # type: ignore[arg-type]
+    return SetsConfig(path=path)
+
+
+def choose_defaults(data: SetsConfig, examples: Examples | None, kind: str | None) -> Settings:
+    """A PointNet for point clouds, DeepSets for tables and numbers, a Set Transformer for clusters; or the given kind."""
+    form = _guess_form(data) if examples is None else examples.about["form"]
+    what = data.task if form == "made" else form
+    kind = kind or USUAL.get(what, "deepsets")
+    check_choice("kind of model for sets", kind, KINDS)
+    models = {
+        "deepsets": POOLED.get(what, COUNTS),
+        "pointnet": PointNetConfig(**SIZES),
+        "settransformer": INDUCED if what in LARGE else replace(INDUCED, points=None),
+        "additive": AdditiveConfig(hidden=128, depth=3, **SIZES),
+        "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
+    }
+    train = TrainConfig(minutes=1.0, batch=32 if what in LARGE else 64)
+    return settings_of_kind(kind, SetsConfig)(data=data, model=models[kind], train=train)
+
+
+def _guess_form(data: SetsConfig) -> str:
+    """What sets are read from, by the path alone."""
+    if data.path is None:
+        return "made"
+    return "clouds" if os.path.isdir(os.path.expanduser(data.path)) else "table"

@@ -33,10 +33,9 @@ from regard.recipes.example import Example, Examples
 from regard.recipes.job import ShownExample
 from regard.recipes.processor import Encoded, Processor, Want
 from regard.recipes.sets.config import SetsConfig
-from regard.recipes.sets.made_sets import MADE
+from regard.recipes.sets.made_sets import MADE, draw_one, read_made, usual_sets
 from regard.recipes.sets.model_input import SetInput
-from regard.recipes.sets.read_clouds import CLOUD_POINTS, check_file, clouds_of, read_clouds
-from regard.recipes.sets.read_made import draw_one, read_made, usual_sets
+from regard.recipes.sets.read_clouds import CLOUD_POINTS, are_arrays, check_file, clouds_of, read_arrays, read_clouds
 from regard.recipes.sets.read_table import read_table
 from regard.recipes.sets.solids import fit_in_ball
 
@@ -79,10 +78,10 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
 
     def read(self, data: Any, *, want: Want) -> Examples:
         each = None if self.fitted is None else self.target is not None and self.target.each is not None
-        if isinstance(data, np.ndarray):
-            return _in_memory(data)
         if data is None:
             return read_made(self.config)
+        if are_arrays(data):
+            return read_arrays(data, want, each=each)
         if not isinstance(data, str | os.PathLike):
             return self._read_table(data, want, each)
         path = os.fspath(data)
@@ -130,6 +129,9 @@ class SetsProcessor(Processor[SetsConfig, SetsFitted]):
             raise RegardError(
                 f"turn needs points with 3 numbers (x, y, z), but those of {examples.what} have {width}; leave turn out"
             )
+
+    def is_one(self, given: Any) -> bool:
+        return getattr(given, "ndim", 0) == 2 and not hasattr(given, "columns")
 
     def is_readable(self) -> bool:
         return self.config.path is not None or self.fitted.form == "made"
@@ -367,12 +369,3 @@ def _names_of(examples: Examples, width: int) -> tuple[str, ...]:
     """What the numbers of an element are called."""
     names: tuple[str, ...] | None = examples.about.get("features")
     return names or (*"xyz", *(f"number {i + 1}" for i in range(3, width)))[:width]
-
-
-def _in_memory(points: Array) -> Examples:
-    """One set that is an array.   n features"""
-    if points.ndim != 2:
-        raise RegardError(f"a set must be an array of one row for each element, got shape {points.shape}")
-    return Examples(
-        what="the array", count=1, inputs=lambda i: {"x": points.astype(np.float64)}, names=lambda i: "the array"
-    )

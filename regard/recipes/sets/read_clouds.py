@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.array import Array
 from regard.data.batch import generator
 from regard.data.class_folders import ClassFile
 from regard.data.dialect import TableConfig
@@ -15,6 +16,7 @@ from regard.data.point_clouds import Cloud, find_clouds, join_notes, read_cloud
 from regard.errors import RegardError
 from regard.recipes.example import Examples
 from regard.recipes.processor import Want
+from regard.recipes.target import cells_in_memory
 
 CLOUD_POINTS = 1024  # points of a point cloud in a batch, by default
 SAMPLED = 4096  # points that are taken of the surface of a mesh: always the same
@@ -62,7 +64,7 @@ def clouds_of(
             why = "but the model predicts a label for each point; add labels"
         raise RegardError(f"{missing} has no labels for its points, {why}")
     if labelled:
-        cells = np.array([str(one) for label in labels if label is not None for one in label.tolist()])
+        cells = np.concatenate([label for label in labels if label is not None])
         sizes = [len(cloud.points) for cloud in clouds]
         starts: Any = np.concatenate([[0], np.cumsum(sizes)])
     else:
@@ -79,6 +81,59 @@ def clouds_of(
         about={"form": "clouds", "sizes": np.array([len(cloud.points) for cloud in clouds])},
         notes=join_notes([cloud.notes for cloud in clouds]),
     )
+
+
+def read_arrays(data: Any, want: Want, *, each: bool | None) -> Examples:
+    """Point clouds in memory: an array n d for each set, or one array b n d; perhaps with what they are, or with what each
+    of their points is: (arrays, labels)."""
+    given, labels = data if isinstance(data, tuple) else (data, None)
+    arrays = [np.asarray(one) for one in ([given] if getattr(given, "ndim", 0) == 2 else given)]
+    names = [f"set {i + 1}" for i in range(len(arrays))] if len(arrays) > 1 else ["the array"]
+    what = "the arrays" if len(arrays) > 1 else "the array"
+    errors = {i: why for i, (x, name) in enumerate(zip(arrays, names, strict=True)) if (why := _what_is_wrong(x, name))}
+    if errors and want != "use":
+        raise RegardError(errors[min(errors)])
+    if labels is None and want != "use":
+        to = "train on" if want == "learn" else "compare with"
+        raise RegardError(f"{what} have no labels to {to}; give a pair (arrays, labels)")
+    if labels is not None and len(labels) != len(arrays):
+        raise RegardError(f"there are {len(arrays):,} sets and {len(labels):,} labels; give one for each set")
+    if labels is not None and each is None:
+        each = not isinstance(labels[0], str) and np.ndim(labels[0]) == 1
+    cells, starts = None if labels is None or each else cells_in_memory(labels), None
+    if labels is not None and each:
+        words = [cells_in_memory(of) for of in labels]
+        odd = next((i for i, (x, of) in enumerate(zip(arrays, words, strict=True)) if len(x) != len(of)), None)
+        if odd is not None:
+            raise RegardError(f"{names[odd]} has {len(arrays[odd]):,} points and {len(words[odd]):,} labels")
+        cells, starts = np.concatenate(words), np.concatenate([[0], np.cumsum([len(x) for x in arrays])])
+    return Examples(
+        what=what,
+        count=len(arrays),
+        inputs=lambda i: {"x": arrays[i].astype(np.float64)},
+        names=names.__getitem__,
+        cells=cells,
+        starts=starts,
+        part="point",
+        errors=errors,
+        about={"form": "clouds", "sizes": np.array([len(x) for x in arrays])},
+    )
+
+
+def are_arrays(data: Any) -> bool:
+    """Is it an array n d or b n d, several n d, or a pair of these and labels?"""
+    given = data[0] if isinstance(data, tuple) and len(data) == 2 else data
+    if isinstance(given, list | tuple):
+        return bool(given) and all(getattr(one, "ndim", 0) == 2 and hasattr(one, "dtype") for one in given)
+    return getattr(given, "ndim", 0) in (2, 3) and hasattr(given, "dtype")
+
+
+def _what_is_wrong(x: Array, name: str) -> str | None:
+    if x.ndim != 2 or x.dtype.kind not in "fiub":
+        return f"{name} must be numbers with one row for each element, got {x.dtype} of shape {x.shape}"
+    if not np.isfinite(x).all():
+        return f"{name} has NaN or infinity in point {int(np.flatnonzero(~np.isfinite(x).all(1))[0]) + 1}; remove the point"
+    return None
 
 
 def _inputs_of(cloud: Cloud) -> dict[str, Any]:

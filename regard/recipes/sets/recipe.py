@@ -14,8 +14,7 @@ from regard.recipes.example import Examples
 from regard.recipes.problem import Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.sets.cluster import Cluster, ClusterProcessor
-from regard.recipes.sets.config import SetsConfig
-from regard.recipes.sets.defaults import KINDS, choose_defaults, data_section
+from regard.recipes.sets.config import KINDS, SetsConfig, choose_defaults, data_section
 from regard.recipes.sets.foreign_reader import FILE, foreign_reader
 from regard.recipes.sets.processor import SetsProcessor
 from regard.recipes.sets.views.points import PointsView

@@ -7,7 +7,7 @@ import pytest
 
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.config import GraphsConfig
-from regard.recipes.graphs.traits import LEAST_EDGES, are_related, find_traits, labelled_ends, measure_homophily
+from regard.recipes.graphs.defaults import LEAST_EDGES, are_related, find_traits, labelled_ends, measure_homophily
 from regard.recipes.request import TrainRequest
 from regard.training.progress import Observer
 from regard.verbs import options, train

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import regard
@@ -70,8 +71,9 @@ def test_what_is_no_image_in_memory_is_refused(run, given, words):
 
 
 def test_inputs_for_the_model_itself_are_refused(run):
-    with pytest.raises(ValueError, match="images.*arrays.*bytes.*bytes.*inputs.*call"):
-        predict(run, b"bytes")
+    with pytest.raises(ValueError, match="images.*arrays.*bytes.*Tensor.*inputs.*call"):
+        predict(run, torch.zeros(3, 12, 12))
+    assert predict(run, b"bytes")[0].error
 
 
 def test_arrays_and_rows_in_memory_train_as_files_do(run, no_report):

@@ -14,9 +14,9 @@ from PIL import Image
 
 from regard.look import encode_arrays, report
 from regard.recipes.images import draw
+from regard.recipes.images.augment import average_views
 from regard.recipes.images.defaults import MODELS
 from regard.recipes.images.model_input import ImageInput, MultiView
-from regard.recipes.images.multi_view import average_views
 from regard.recipes.prediction import Prediction
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
@@ -268,9 +268,9 @@ def test_a_sheet_is_not_endless(capsys):
 
 def test_only_images_are_drawn(capsys):
     path = shutil.copytree(run_of(), "other-run")
-    Run.open(path).update(recipe="text", processor=None)
+    Run.open(path).update(recipe="graphs")
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
-    assert code == 2 and re.search("--out.*csv.*looked.png.*other-run.*text", err)
+    assert code == 2 and re.search("--out.*csv.*looked.png.*other-run.*graphs", err)
 
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):

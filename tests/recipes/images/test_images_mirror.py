@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.recipes.base import get_recipe
-from regard.recipes.images.mirror import try_mirror
+from regard.recipes.images.augment import try_mirror
 from regard.recipes.job import DataContext
 from regard.recipes.settings import apply_settings
 

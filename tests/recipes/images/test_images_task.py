@@ -6,9 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.data.batch import Batch
-from regard.recipes.images.augment import AugmentConfig
+from regard.recipes.images.augment import VIEWS, AugmentConfig
 from regard.recipes.images.config import ImagesConfig
-from regard.recipes.images.multi_view import VIEWS
 from regard.recipes.images.processor import ImagesFitted, ImagesProcessor
 from regard.recipes.target import Target
 from regard.recipes.task import SupervisedTask

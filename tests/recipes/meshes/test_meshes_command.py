@@ -14,7 +14,7 @@ from regard.data.surface import Mesh
 from regard.look.draw_figure import draw_figure
 from regard.recipes.base import get_recipe, recipe_of
 from regard.recipes.example import Example
-from regard.recipes.meshes import read_made
+from regard.recipes.meshes import made_meshes
 from regard.recipes.meshes.config import MeshesConfig
 from regard.recipes.meshes.made_meshes import FAMILIES, MADE, draw_mesh, measure_roundness
 from regard.recipes.meshes.processor import MeshesProcessor
@@ -31,8 +31,8 @@ QUIET = [Observer()]
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     request.getfixturevalue("no_report")
-    monkeypatch.setattr(read_made, "JUDGED", 8)  # meshes are enough to see that there is a measure
-    monkeypatch.setattr(read_made, "USUAL", 16)
+    monkeypatch.setattr(made_meshes, "JUDGED", 8)  # meshes are enough to see that there is a measure
+    monkeypatch.setattr(made_meshes, "USUAL", 16)
     monkeypatch.chdir(tmp_path)
 
 

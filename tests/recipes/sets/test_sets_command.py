@@ -11,7 +11,7 @@ import torch
 
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
-from regard.recipes.sets import read_made as data
+from regard.recipes.sets import made_sets as data
 from regard.recipes.settings import apply_settings, kind_of
 from regard.runs.load import load_model
 from regard.runs.run import Run

@@ -38,7 +38,7 @@ function lossText(x) {
 
 // a measure without its name
 function valueText(measure, x) {
-  if (measure === "accuracy" || measure === "exact") return percent(x);
+  if (["accuracy", "balanced accuracy", "majority share", "exact"].includes(measure)) return percent(x);
   return measure === "loss" || measure === "log loss" ? lossText(x) : number(x, 4);
 }
 

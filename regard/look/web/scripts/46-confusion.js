@@ -21,7 +21,7 @@ view("confusion", "Confusion", (part, place, here) => {
     const figure = n <= WRITTEN ? confusionTable(here, labels, counts, share, told) : confusionMap(here, labels, share, told);
     const caption = `${whole(right)} of ${whole(total)} right (${percent(right / Math.max(1, total))}), on the ${part.split} split. Rows are true classes, columns predicted ones.`;
     refill(place, make("h2", {}, "Confusion matrix"), make("p", { class: "sentence" }, caption), readout, figure,
-      make("div", { class: "legend" }, bar.element));
+      make("div", { class: "legend" }, bar.element), part.classes?.length ? classTable(part.classes) : null);
     here.paint(bar.paint);
     told(null);
   });
@@ -59,6 +59,15 @@ function confusionTable(here, labels, counts, share, told) {
   const above = make("tr", {}, make("td"), make("td", { class: "quiet", colspan: n }, "predicted →"));
   const table = make("table", { class: "confusion", onpointerleave: () => told(null) }, make("thead", {}, above, head), make("tbody", {}, rows));
   return scrolled(table);
+}
+
+// Precision and recall of each class; a dash where it was never predicted, or never there.
+function classTable(classes) {
+  const said = (x) => make("td", {}, x === null ? "–" : percent(x));
+  const head = make("tr", {}, ["class", "examples", "precision", "recall"].map((each) => make("th", { scope: "col" }, each)));
+  const rows = classes.map((each) => make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, shown(each.label))),
+    make("td", {}, whole(each.count)), said(each.precision), said(each.recall)));
+  return scrolled(make("table", { class: "classes" }, make("thead", {}, head), make("tbody", {}, rows)));
 }
 
 function confusionMap(here, labels, share, told) {

@@ -17,8 +17,8 @@ from regard.look.recording.entry import Entry
 from regard.look.thumbnails import as_png
 from regard.look.view import View, web_files
 from regard.recipes.images import overlays
-from regard.recipes.images.caption_input import CaptionInput
-from regard.recipes.images.window_layout import grid_of
+from regard.recipes.images.model_input import CaptionInput
+from regard.recipes.images.windows import grid_of
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene

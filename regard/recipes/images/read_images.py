@@ -6,6 +6,7 @@ Splits are what the data itself says: folders or files called train, validation 
 
 from __future__ import annotations
 
+import glob
 import os
 import unicodedata
 from collections import Counter
@@ -19,17 +20,17 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from regard.data.array import Array
 from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz, rows_of_arrays
-from regard.data.image_files import RAW, SUFFIXES
+from regard.data.image_files import RAW, SUFFIXES, pillow
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
 from regard.data.table_formats import is_table
-from regard.data.tables import Table, read_table
+from regard.data.tables import Table, is_missing, read_table, table_of
 from regard.data.targets import check_names, sort_labels
 from regard.errors import RegardError
 from regard.recipes.example import Examples
 from regard.recipes.images.config import ImagesConfig
 from regard.recipes.processor import Want
-from regard.recipes.target import Target
+from regard.recipes.target import Target, cells_in_memory, word_of
 
 NAMED = 3  # folders that are named in a line
 NAMED_ENDINGS = 5  # of files that are passed over
@@ -37,20 +38,16 @@ FORMATS = "a folder with one folder a class, idx files, an .npz file or a table 
 
 
 def find_images(data: Any, config: ImagesConfig, *, labelled: bool = True) -> Examples:
-    """The images of a path, of a table in memory, or of arrays of images and labels; None: the digits that come with
-    scikit-learn. `about` has the pixels of those that are in no files of their own.
+    """Images with what they show, of a path or in memory; None: the digits that come with scikit-learn. `about` has the
+    pixels of arrays, and says whether they were in memory.
 
     labelled: must they have labels? If they need not, images may lie in one folder, or be one array
     """
     if data is None or isinstance(data, str):
         return _find_images(data, config, labelled)
-    if isinstance(data, tuple) and len(data) == 2:
-        arrays = {"images": np.asarray(data[0]), "labels": np.asarray(data[1])}
-        found = _of_rows("the arrays", rows_of_arrays(arrays, "the arrays"), config, sure=False)
-    elif isinstance(data, np.ndarray) and not labelled:
-        found = _of_rows("the array", rows_of_arrays({"images": data}, "the array", labels=False), config, sure=False)
-    else:
-        found = read_image_table(data, config, "learn", labelled=labelled)
+    found = _in_memory(data, config, "learn", labelled=labelled)
+    if labelled and found.cells is None:
+        raise RegardError(f"{found.what} have no labels; give a pair (images, labels)")
     return replace(found, about={**found.about, "in_memory": True})
 
 
@@ -294,6 +291,9 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: b
     place = Path(table.path).parent if isinstance(data, str) else Path()
     advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
     cells = table.texts(config.image, advice, (config.label, "split"))
+    held = table.columns[config.image]
+    if isinstance(held, list) and any(map(is_object, held)):
+        return _of_held(table, held, config, want)
     paths = [None if cell is None else os.path.normpath(place / cell) for cell in cells]
     errors = {
         row: f"{table.where(row)} has no path in column '{config.image}'; fill it in"
@@ -333,6 +333,17 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: b
     )
 
 
+def _of_held(table: Table, held: Sequence[Any], config: ImagesConfig, want: Want) -> Examples:
+    """The same of a table whose column holds the images themselves."""
+    found = _name_images(held, [f"image {i + 1}" for i in range(len(held))])
+    labelled = _labels_of(table.texts(config.label), len(held), config) if config.label in table.names else {}
+    empty = {row: f"{table.where(row)} has no image" for row, each in enumerate(held) if each is None}
+    known: dict[str, Any] = (
+        {"source": table.path, "rows": table.data} if want == "use" else {"splits": read_split_column(table)}
+    )
+    return replace(found, what=table.path, places=table.where, errors=empty, notes=table.notes, **labelled, **known)
+
+
 def read_split_column(table: Table) -> Array | None:
     """What the column 'split' says of each row; None: nothing."""
     if "split" not in table.names:
@@ -342,3 +353,90 @@ def read_split_column(table: Table) -> Array | None:
     if odd is not None:
         raise RegardError(f"{table.where(odd)} has '{said[odd]}' as its split; it is train, validation or test")
     return _own(np.array([SPLITS[word] for word in said], dtype=np.uint8))
+
+
+# ── images to predict
+
+LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
+
+
+def given_images(given: Any, config: ImagesConfig) -> Examples:
+    """Images whose labels nobody need know: of a path, a folder, a pattern, a table, or in memory."""
+    if not isinstance(given, str | os.PathLike):
+        return _in_memory(given, config, "use")
+    path = os.fspath(given)
+    if is_file(path):
+        return _name_images([path], [path])
+    if not os.path.isdir(path) and not _is_pattern(path):
+        return read_image_table(path, config, "use")
+    if os.path.isdir(path):
+        files, none = [each for each in images_in(Path(path)) if not each.endswith(f"-{LOOKED}")], "holds"
+    else:
+        match = sorted(glob.glob(path, recursive=True))
+        files, none = [each for each in match if is_image(os.path.basename(each))], "matches"
+    if not files:
+        raise RegardError(f"{path} {none} no images; those are files in {', '.join(SUFFIXES)}")
+    return _name_images(files, files)
+
+
+def is_file(given: Any) -> bool:
+    """Does it stand for one image, and not for those in a folder, of a pattern or of a table?"""
+    if not isinstance(given, str) or os.path.isdir(given):
+        return False
+    return not (is_table(given) and os.path.isfile(given)) and not _is_pattern(given)
+
+
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and not os.path.exists(path)
+
+
+def _name_images(images: Sequence[Any], names: Sequence[str], **more: Any) -> Examples:
+    return Examples(
+        what="the images", count=len(images), inputs=lambda i: {"image": images[i]}, names=names.__getitem__, **more
+    )
+
+
+# ── in memory
+
+
+def is_object(given: Any) -> bool:
+    """Is it an image itself, of pillow's or an array, and not the path of one? (A tensor is what a model takes.)"""
+    return isinstance(given, np.ndarray | pillow().Image)
+
+
+def _in_memory(data: Any, config: ImagesConfig, want: Want, *, labelled: bool = True) -> Examples:
+    """One image or several, perhaps with their labels: (images, labels); or a table. They are called image 1, image 2."""
+    images, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    if isinstance(images, np.ndarray) and not labelled:
+        return _of_rows("the array", rows_of_arrays({"images": images}, "the array", labels=False), config, sure=False)
+    if labels is not None and (getattr(images, "ndim", 0) >= 3 or _are_alike(images)):
+        arrays = {"images": np.asarray(images), "labels": np.asarray(labels)}
+        return _of_rows("the arrays", rows_of_arrays(arrays, "the arrays"), config, sure=False)
+    if is_object(images) or isinstance(images, bytes):
+        images = list(images) if getattr(images, "ndim", 0) == 4 else [images]
+    if isinstance(images, list | tuple) and images:
+        if all(is_object(each) or isinstance(each, bytes) for each in images):
+            names = [f"image {i + 1}" for i in range(len(images))]
+            return _name_images(images, names, **({} if labels is None else _labels_of(labels, len(images), config)))
+        if all(isinstance(each, str) for each in images):
+            return _name_images(images, images)
+    if table_of(data, config) is None:
+        raise RegardError(
+            "images are given as paths, rows of a table, pillow's images or arrays of bytes, or as a pair (images, "
+            f"labels), got {type(data).__name__}"
+        )
+    return read_image_table(data, config, want, labelled=labelled)
+
+
+def _are_alike(images: Any) -> bool:
+    """Are these arrays of one shape, so that they are one array?"""
+    several = isinstance(images, list | tuple) and all(isinstance(each, np.ndarray) for each in images)
+    return several and len({each.shape for each in images}) == 1
+
+
+def _labels_of(labels: Any, count: int, config: ImagesConfig) -> dict[str, Any]:
+    cells = cells_in_memory(labels).tolist()
+    if len(cells) != count:
+        raise RegardError(f"there are {count:,} images and {len(cells):,} labels; there must be as many")
+    words = [None if is_missing(cell) else unicodedata.normalize("NFC", word_of(cell)) for cell in cells]
+    return {"cells": pa.array(words, pa.string()), "target_names": (config.label,)}
