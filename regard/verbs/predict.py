@@ -28,6 +28,7 @@ from regard.runs.run import Run
 from regard.targets.imported import open_run
 from regard.training.memory import retain_freed_memory
 from regard.verbs.options import read_options, take_options
+from regard.verbs.own_module import predict_module
 
 Place = str | os.PathLike[str]
 LISTED = 10  # files that are named one by one
@@ -113,6 +114,9 @@ def iter_predictions(
 
 
 def _predict(run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any] | None) -> Iterator[Prediction]:
+    if run.config.recipe is None:
+        yield from predict_module(run, inputs)
+        return
     recipe, options = configure(recipe_of(run), options)
     run = read_differently(run, recipe, options)
     given = list_inputs(inputs)
