@@ -34,12 +34,12 @@ class Groups(NamedTuple):
 
     name: str
     names: Sequence[str]
-    of: Tensor  # n
+    of: Tensor  # n: a place among the names, −1: not known
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Figure:
-    """What is at n places. Faces make a surface of them."""
+    """What is at n places. Faces make a surface of them, edges a network."""
 
     tab: str  # what the tab of the page is called
     title: str  # The set
@@ -50,18 +50,22 @@ class Figure:
     shown: Tensor | None = None  # n: their numbers; None: all
     axes: Sequence[str]  # two or three
     places: Tensor  # n axes
-    columns: Sequence[str]  # what is told of a thing
+    columns: Sequence[str] = ()  # what is told of a thing
     numbers: Tensor | None = None  # n columns; None: its place
-    wide: int  # how many columns there are
+    wide: int = 0  # how many columns there are
+    labels: Sequence[str] = ()  # n: names that are written beside them
+    centre: int | None = None  # which of the n is the one that was asked for
     layers: Sequence[dict[str, Any]] = ()  # of attention
     measures: Sequence[Measure] = ()
-    groups: Groups | None = None
+    groups: Sequence[Groups] = ()
     faces: Tensor | None = None  # f 3
+    edges: Sequence[
+        Tensor
+    ] = ()  # lists of edges 2 e: those of the network itself, and others that layers have weights of
     note: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As the page reads it."""
-        groups = self.groups
         components = any(name.startswith("PC") for name in self.axes)
         return {
             "tab": self.tab,
@@ -76,11 +80,16 @@ class Figure:
             "columns": list(self.columns),
             "wide": self.wide,
             "numbers": _pack(self.numbers, np.float32),
-            "rows": self.faces is None and (self.count <= FEW_ROWS or components),
+            "rows": self.faces is None and not self.edges and (self.count <= FEW_ROWS or components),
             "layers": list(self.layers),
             "measures": [each._asdict() | {"values": _pack(each.values, np.float32)} for each in self.measures],
-            "groups": groups and {"name": groups.name, "names": list(groups.names), "of": _pack(groups.of, np.int32)},
+            "groups": [
+                {"name": each.name, "names": list(each.names), "of": _pack(each.of, np.int32)} for each in self.groups
+            ],
             "faces": _pack(self.faces, np.int32),
+            "edges": [_pack(each, np.uint16) for each in self.edges],
+            "labels": list(self.labels),
+            "centre": self.centre,
             "note": self.note,
         }
 

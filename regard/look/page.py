@@ -23,7 +23,8 @@ SCRIPTS = "scripts"  # web/scripts/*.js, in the order of their names
 @cache
 def parts(more: tuple[Path, ...] = ()) -> dict[str, str]:
     """The files that every page is made of, and those of views that not all have, in the order of their
-    names."""
+    names. Several views may share some."""
+    more = tuple(dict.fromkeys(more))
     scripts = [*(WEB / SCRIPTS).glob("*.js"), *(path for path in more if path.suffix == ".js")]
     styles = [WEB / "page.css", *(path for path in more if path.suffix == ".css")]
     return {

@@ -242,8 +242,8 @@ class Recipe(ABC):
         """Draw each input with its prediction."""
         return self._problem_of_run(run).draw(run, inputs, predictions, out)
 
-    def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
-        """Measures on the test split (the validation split without one), or on another file."""
+    def evaluate(self, run: Run, data: Any, context: DataContext) -> Evaluation:
+        """Measures on the test split (the validation split without one), or on other data."""
         problem = self.problem_of_run(run)
         if problem is not None:
             return problem.evaluate(run, data, context, self.options)

@@ -7,7 +7,7 @@ from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
 from tests.look.scenes import Reads, reader_for, write_page
 from tests.look.test_look_page_things import FLAT, spot
 from tests.look.test_look_region import OfKinds, OneImage, read_ids, session, vit
-from tests.look.test_look_things import SMALL, graph_net, scene_of, set_transformer, view
+from tests.look.test_look_things import SMALL, graph_net, places_of, scene_of, set_transformer, view
 
 ASK = "what is lost without it?"
 
@@ -121,7 +121,7 @@ def test_nodes_are_chosen_by_keyboard(browser):
         field.press("Tab")
         shown.get_by_role("button", name=ASK).click()
         assert "click the one that you ask about" in shown.locator(".region .error").inner_text()
-        shown.mouse.click(*spot(shown, *view(live.latest(), "graph")["places"][2]))
+        shown.mouse.click(*spot(shown, *places_of(view(live.latest(), "graph"))[2]))
         shown.get_by_role("button", name=ASK).press("Enter")
         eventually(shown, lambda: len(rows(shown)), 1)
         assert rows(shown)[0].startswith("1 node 0; of node 2 output ")

@@ -8,7 +8,17 @@ from regard.look.session import Session
 from tests.look.asked import running
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.scenes import reader_for, write_page
-from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
+from tests.look.test_look_things import (
+    SMALL,
+    graph_net,
+    groups_of,
+    heard,
+    places_of,
+    points_of,
+    scene_of,
+    set_transformer,
+    view,
+)
 
 PICTURE = "[...document.querySelectorAll('.space canvas')].map((canvas) => canvas.toDataURL()).join()"
 FLAT = torch.tensor([[[-1.0, 0], [1, 0], [0, 0.5], [0.2, -0.5]]])
@@ -145,16 +155,16 @@ def test_edges_and_neighbours(browser, network):
         ready(shown)
         assert "a ring is a node that looks at itself" in plain(shown.locator(".space-side .sentence").inner_text())
         assert "edge, to its target attention" in plain(shown.locator(".legend").inner_text())  # 3 → 0
-        shown.mouse.move(*spot(shown, *shown_graph["places"][1]))
+        shown.mouse.move(*spot(shown, *places_of(shown_graph)[1]))
         weight = {}
         for (source, target), value in zip(entry.edges.T.tolist(), entry.weights[0].tolist(), strict=True):
             if target == 1:
                 weight[source] = weight.get(source, 0) + value
         order = sorted(weight, key=weight.get, reverse=True)
         said = " ".join(f"{'itself' if k == 1 else k} {three(weight[k])}" for k in order)
-        wanted = f"node 1 largest output {shown_graph['colours'][0]['groups'][1]} looks at {said}"
+        wanted = f"node 1 largest output {groups_of(shown_graph)[0][1]} looks at {said}"
         eventually(shown, lambda: near(readout(shown).partition(" is looked")[0], wanted), True)
-        shown.mouse.click(*spot(shown, *shown_graph["places"][1]))  # it comes to the middle, at once
+        shown.mouse.click(*spot(shown, *places_of(shown_graph)[1]))  # it comes to the middle, at once
         shown.mouse.move(*spot(shown, 0.01, 0.01))
         eventually(shown, lambda: readout(shown).startswith("node 1 "), True)
         space = shown.locator(".space")
@@ -191,7 +201,7 @@ def test_undirected_edges_without_attention_are_neighbours(browser, folder):
         ready(shown)
         assert plain(shown.locator(".legend .line").first.locator("..").inner_text()) == "edge"
         assert not shown.locator(".slider").count()
-        shown.mouse.move(*spot(shown, *view(scene, "graph")["places"][1]))
+        shown.mouse.move(*spot(shown, *places_of(view(scene, "graph"))[1]))
         eventually(shown, lambda: readout(shown).endswith("neighbours 0 2"), True)
 
 

@@ -202,6 +202,23 @@ def graph_net(layer="gat", **how):
     ).eval()
 
 
+def places_of(figure):
+    """Where the things of a figure are drawn."""
+    return unpack_array(figure["places"], "f4", -1, len(figure["axes"])).tolist()
+
+
+def numbers_of(figure):
+    """The numbers of those that are drawn."""
+    return unpack_array(figure["shown"], "u4", -1).tolist()
+
+
+def groups_of(figure):
+    """The group of each thing, for each way to group them; None: not known."""
+    codes = [unpack_array(each["of"], "i4", -1).tolist() for each in figure["groups"]]
+    names = [each["names"] for each in figure["groups"]]
+    return [[None if k < 0 else of[k] for k in some] for some, of in zip(codes, names, strict=True)]
+
+
 # 0→1 is there twice, 3 has a loop, 4 has nothing
 SMALL = torch.tensor([[0, 1, 1, 2, 3, 3, 0], [1, 0, 2, 1, 0, 3, 1]])
 
@@ -210,10 +227,10 @@ def test_edges_are_as_strong_as_they_were():
     model, x = graph_net(), torch.randn(5, 4)
     scene = scene_of(model, {"x": x, "edges": SMALL})
     shown = view(scene, "graph")
-    assert shown["numbers"] == [0, 1, 2, 3, 4] and shown["centre"] is None and len(shown["places"]) == 5
+    assert shown["shown"] is None and shown["centre"] is None and len(places_of(shown)) == 5
     for layer, entry in zip(shown["layers"], heard(model, {"x": x, "edges": SMALL}), strict=True):
         assert layer["keys"] == [3, 3, 2, 1, 1]  # neighbours, and itself
-        edges = unpack_array(shown["lists"][layer["list"]], "u2", 2, -1).astype(int)
+        edges = unpack_array(shown["edges"][layer["list"]], "u2", 2, -1).astype(int)
         found = unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float) * layer["scale"]
         dense = torch.zeros(len(layer["heads"]), 5, 5)
         dense.index_put_(
@@ -225,7 +242,7 @@ def test_edges_are_as_strong_as_they_were():
         np.add.at(total, (slice(None), edges[1]), found)
         # loops that the layer added are among them, so every node has some
         np.testing.assert_allclose(total, 1, rtol=5e-3)
-    assert shown["colours"][0]["groups"] == [f"output {k}" for k in model(x, SMALL).argmax(-1).tolist()]
+    assert groups_of(shown)[0] == [f"output {k}" for k in model(x, SMALL).argmax(-1).tolist()]
 
 
 def test_an_even_share_is_of_all_neighbours_also_of_those_not_drawn():
@@ -233,7 +250,7 @@ def test_an_even_share_is_of_all_neighbours_also_of_those_not_drawn():
     edges = torch.cat((hub, torch.tensor([[0, 0], [1, 2]]), hub[:, :1]), 1)
     model, x = graph_net(), torch.randn(500, 4)
     found = view(gather(model, given_to(model, {"x": x, "edges": edges}), name="hub", tsne=False), "graph")
-    keys = dict(zip(found["numbers"], found["layers"][0]["keys"], strict=True))
+    keys = dict(zip(numbers_of(found), found["layers"][0]["keys"], strict=True))
     assert len(keys) == 300 and keys[0] == 500 and keys[1] == 2 and keys[5] == 1
 
 
@@ -249,10 +266,11 @@ def test_classes_have_their_colours_by_name_whichever_are_there():
         kinds=("N", "C", "C", "C", "C"),
         kind_names=("C", "H", "N"),
     )
-    predicted, true, kind = view(gather(model, given, name="x", tsne=False), "graph")["colours"]
-    assert predicted["classes"] == true["classes"] == [*names, "elsewhere"]  # 9 before 10
-    assert true["groups"] == ["class 10", "not known", "class 9", "class 9", "elsewhere"]
-    assert kind == {"name": "node label", "groups": list("NCCCC"), "classes": list("CHN")}
+    shown = view(gather(model, given, name="x", tsne=False), "graph")
+    predicted, true, kind = shown["groups"]
+    assert predicted["names"] == true["names"] == [*names, "elsewhere"]  # 9 before 10
+    assert groups_of(shown)[1:] == [["class 10", None, "class 9", "class 9", "elsewhere"], list("NCCCC")]
+    assert kind["name"] == "node label" and kind["names"] == list("CHN")
 
 
 def test_of_a_large_graph_what_lies_around_one_node():
@@ -262,11 +280,11 @@ def test_of_a_large_graph_what_lies_around_one_node():
     given = given_to(model, {"x": x, "edges": edges}).centre_on(17)
     scene = gather(model, given, name="large", tsne=False)
     shown = view(scene, "graph")
-    assert shown["count"] == 900 and shown["numbers"][shown["centre"]] == 17
+    assert shown["count"] == 900 and numbers_of(shown)[shown["centre"]] == 17
     near = {17}
     for _ in range(2):
         near |= {b for pair in edges.T.tolist() for a, b in (pair, pair[::-1]) if a in near}
-    assert set(shown["numbers"]) == near
+    assert set(numbers_of(shown)) == near
     assert any("nearest to node '17' are drawn, at most 2 edges away" in note for note in scene.data["notes"])
     with pytest.raises(ValueError, match="nodes are numbered 0 … 899, got 900"):
         given.centre_on(900)
@@ -289,8 +307,8 @@ def test_of_full_attention_the_largest_weights_are_drawn():
 
     model, inputs = Full().eval(), {"x": torch.randn(9, 4), "edge_index": SMALL}
     seen = heard(model, inputs)
-    shown = graph(seen, model(**inputs), given_to(model, inputs))
-    edges = unpack_array(shown["lists"][shown["layers"][0]["list"]], "u2", 2, -1).astype(int)
+    shown = graph(seen, model(**inputs), given_to(model, inputs)).to_json()
+    edges = unpack_array(shown["edges"][shown["layers"][0]["list"]], "u2", 2, -1).astype(int)
     wanted = {(int(j), i) for head in seen[0].weights[0] for i, row in enumerate(head) for j in row.topk(4).indices}
     assert shown["layers"][0]["full"] and set(map(tuple, edges.T.tolist())) == wanted
 
@@ -398,7 +416,7 @@ def test_another_file_and_another_node():
     assert [each["name"] for each in offered["controls"]] == ["file"] and offered["silence"] is True
     data = live.show({"file": data_url(b"x,y,z\n1,2,3\n4,5,6\n"), "silence": [[0, 1]]})
     assert data["views"][0]["count"] == 2 and data["silenced"] == [[0, 1]]
-    for file, words in ((b"1,2\n", "3 numbers, got 2"), (b"x,y,z\n1,2,x\n", "the file .*not all numbers.*'x'")):
+    for file, words in ((b"1,2\n", "3 numbers, got 2"), (b"x,y,z\n1,2,x\n", "the file: column 'z' .*'x'")):
         with pytest.raises(ValueError, match=words):
             live.show({"file": data_url(file)})
     for other in ({"node": 1}, {"text": "x"}):
@@ -411,6 +429,6 @@ def test_another_file_and_another_node():
     live = Session(model, reader, "a graph", tsne=False)
     assert [each["name"] for each in live.show({})["live"]["controls"]] == ["file", "node"]
     shown = live.show({"node": 33})["views"][0]
-    assert shown["numbers"][shown["centre"]] == 33
+    assert numbers_of(shown)[shown["centre"]] == 33
     with pytest.raises(ValueError, match="node must be a whole number"):
         live.show({"node": "x"})

@@ -130,7 +130,7 @@ def test_a_graph_with_its_names_and_classes(run, tmp_path):
     assert given.labels[given.centre] == "n3" and given.classes == ("cat",) * 4 + ("dog",) * 4
     assert given.edges.shape == (2, 16) and network(**given.inputs).shape == (8, 2)
     shown = open_session(tmp_path / "run", "n3", tsne=False).show({})["views"][0]
-    assert shown["view"] == "graph" and [each["name"] for each in shown["colours"]] == ["predicted class", "true class"]
+    assert shown["view"] == "graph" and [each["name"] for each in shown["groups"]] == ["predicted class", "true class"]
     (tmp_path / "e.nodes.csv").unlink()
     assert open_target(tmp_path / "run").reader.read().notes == (GONE,)
 

@@ -40,8 +40,8 @@ class AroundNode(Reader):
 
     def offer(self, scene: Scene) -> tuple[Control, ...]:
         """Another node, where the graph is not drawn whole."""
-        shown = scene.view("graph") or {"numbers": [], "count": 0}
-        return (FILE, NODE) if len(shown["numbers"]) < shown["count"] else (FILE,)
+        figure = scene.view("graph") or {}
+        return (FILE, NODE) if figure.get("shown") else (FILE,)
 
 
 class RunReader(AroundNode, SupervisedReader):

@@ -4,21 +4,20 @@ around one node."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from regard.look import encode_arrays
 from regard.look.contribution import tensor_of
+from regard.look.draw_figure import draw_figure
+from regard.look.figure import FIGURE_FILES, Figure, Groups
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
-from regard.look.view import View, web_files
+from regard.look.view import View
 from regard.recipes.graphs.layout import around, laid_out
-from regard.recipes.graphs.model_input import CLASSES, UNKNOWN, GraphInput, sort_names
-from regard.recipes.graphs.still import draw_graph
+from regard.recipes.graphs.model_input import CLASSES, GraphInput, sort_names
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
@@ -38,21 +37,21 @@ class GraphView(View):
     """The graph as nodes and edges."""
 
     name, order, stands_alone = "graph", 10, True
-    files = web_files(Path(__file__).parent, "35-network.js", "36-graph.js")
+    files = FIGURE_FILES
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, GraphInput)
 
     def build(self, scene: Scene) -> dict[str, Any]:
         assert isinstance(scene.given, GraphInput)
-        return graph(scene.seen, scene.out, scene.given)
+        return {"view": self.name, **graph(scene.seen, scene.out, scene.given).to_json()}
 
     def still(self, scene: Scene, title: str) -> Any:
-        return draw_graph(scene.view(self.name) or {}, title)
+        return draw_figure(scene.view(self.name) or {}, title)
 
 
-def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
-    """The data of the view."""
+def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> Figure:
+    """The figure of the view."""
     n = len(given.labels)
     edges = given.edges.detach().cpu()
     if given.centre is None:
@@ -73,18 +72,23 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
         f"{HOPS} edges away; nodes at the rim have neighbours that are not drawn."
     )
     notes = [part if len(shown) < n else None, NO_ATTENTION if not layers else None]
-    return {
-        "view": "graph",
-        "count": n,
-        "centre": int((shown == centre).nonzero()[0]) if len(shown) < n or given.centre is not None else None,
-        "numbers": shown.tolist(),
-        "labels": [given.labels[i] for i in shown.tolist()],
-        "places": encode_arrays.round_digits(place),
-        "lists": [encode_arrays.pack_array(each.numpy().astype(np.uint16)) for each in lists],
-        "layers": layers,
-        "colours": _colours(out, given, shown),
-        "note": " ".join(each for each in notes if each) or None,
-    }
+    return Figure(
+        tab="Graph",
+        title="The graph",
+        kind="graph",
+        thing="node",
+        facts=f"{n:,} nodes" + (f", {len(shown):,} of them drawn" if len(shown) < n else ""),
+        count=n,
+        shown=shown if len(shown) < n else None,
+        axes=("", ""),
+        places=place,
+        labels=[given.labels[i] for i in shown.tolist()],
+        centre=int((shown == centre).nonzero()[0]) if len(shown) < n or given.centre is not None else None,
+        edges=lists,
+        layers=layers,
+        groups=_colours(out, given, shown),
+        note=" ".join(each for each in notes if each) or None,
+    )
 
 
 def _typical(edges: Tensor, n: int) -> int:
@@ -177,19 +181,24 @@ def _strongest(entry: Entry) -> tuple[Tensor, Tensor]:
 # ---- colours of nodes
 
 
-def _colours(out: Any, given: GraphInput, shown: Tensor) -> list[dict[str, Any]]:
+def _colours(out: Any, given: GraphInput, shown: Tensor) -> list[Groups]:
     """What nodes can be coloured by. A class has its colour by its place among the names of all classes, so
     that it is the same in every run and for predicted and true classes."""
-    found = [_predicted(out, given, shown), _known(given, shown), _labelled(given, shown)]
-    colours = [each for each in found if each is not None]
-    shared = {name for each in colours if each["name"] in CLASS_NAMES for name in each["classes"]}
-    for each in colours:
-        names = shared if each["name"] in CLASS_NAMES else each["classes"]
-        each["classes"] = sort_names(names)
-    return colours
+    known = _known(CLASS_NAMES[1], given.classes, shown, ()), _known("node label", given.kinds, shown, given.kind_names)
+    found = [each for each in (_predicted(out, given, shown), *known) if each is not None]
+    shared = {name for called, _, names in found if called in CLASS_NAMES for name in names}
+    groups = []
+    for called, each, names in found:
+        order = sort_names(shared if called in CLASS_NAMES else names)
+        place = {name: k for k, name in enumerate(order)}
+        groups.append(Groups(called, order, torch.tensor([place.get(name or "", -1) for name in each])))
+    return groups
 
 
-def _predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
+Named = tuple[str, list[str | None], set[str]]  # what groups are called, that of each node, all that there are
+
+
+def _predicted(out: Any, given: GraphInput, shown: Tensor) -> Named | None:
     """The class that the model gives to each node, or the number of its largest output."""
     try:
         outputs = tensor_of(out)
@@ -198,30 +207,18 @@ def _predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | N
     if outputs.dim() != 2 or len(outputs) != len(given.labels) or not 2 <= outputs.shape[1] <= CLASSES:
         return None
     best = outputs.detach().argmax(-1).cpu()[shown].tolist()
+    name, names = "largest output", [f"output {k}" for k in range(outputs.shape[1])]
     if given.called is not None and given.answers == "classes":
-        name, called = CLASS_NAMES[0], given.called
-    else:
-        name, called = "largest output", "output {}".format
-    return {"name": name, "groups": [called(k) for k in best], "classes": [called(k) for k in range(outputs.shape[1])]}
+        name, names = CLASS_NAMES[0], [given.called(k) for k in range(outputs.shape[1])]
+    return name, [names[k] for k in best], set(names)
 
 
-def _known(given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
-    """The true class of each node, if there are few."""
-    return _groups(CLASS_NAMES[1], given.classes, shown, ())
-
-
-def _labelled(given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
-    """What the data says each node is: the atom of a molecule."""
-    return _groups("node label", given.kinds, shown, given.kind_names)
-
-
-def _groups(
-    name: str, of_each: Sequence[str | None] | None, shown: Tensor, known: Sequence[str]
-) -> dict[str, Any] | None:
-    """known: names that other graphs of the data have, too"""
+def _known(name: str, of_each: Sequence[str | None] | None, shown: Tensor, more: Sequence[str]) -> Named | None:
+    """What the data says each node is, such as the atom of a molecule, if there are few. more: names that other graphs of
+    the data have, too"""
     if of_each is None:
         return None
-    all_there = {each for each in (*known, *of_each) if each}
-    if not 1 <= len(all_there) <= CLASSES:
+    names = {each for each in (*more, *of_each) if each}
+    if not 1 <= len(names) <= CLASSES:
         return None
-    return {"name": name, "groups": [of_each[i] or UNKNOWN for i in shown.tolist()], "classes": list(all_there)}
+    return name, [of_each[i] for i in shown.tolist()], names

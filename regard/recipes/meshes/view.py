@@ -113,11 +113,11 @@ def _evidence(model: nn.Module, out: Any, given: MeshInput) -> list[Measure]:
     return [Measure(f"adds to {name}", FOR_NUMBER.format(name), values)]
 
 
-def _predicted_classes(out: Any, given: MeshInput) -> Groups | None:
+def _predicted_classes(out: Any, given: MeshInput) -> list[Groups]:
     """The class of each vertex, where each has a prediction."""
     output = tensor_of(out)
     if given.called is None or output.dim() != 2 or len(output) != len(given.places):
-        return None
+        return []
     best = output.argmax(-1)
     names = [given.called(k) for k in range(output.shape[1])]
-    return Groups("predicted class", names, best)
+    return [Groups("predicted class", names, best)]

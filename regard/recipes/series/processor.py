@@ -106,8 +106,8 @@ def _note_pace(file: SeriesFile) -> tuple[str, ...]:
     if not len(apart) or abs(np.median(apart) - 1) < OTHER:
         return ()
     return (
-        f"rows of {file.path} are {np.median(apart):.3g} times a {file.clock.word} apart, and the model learned from "
-        f"steps of one {file.clock.word}: what it says is for those, and may be far off",
+        f"{file.path}: each step is {np.median(apart):.3g} times one {file.clock.word}, the step that the model learned "
+        "from; what it says is for such steps, and may be far off",
     )
 
 

@@ -196,7 +196,7 @@ def test_a_class_for_each_vertex(tmp_path):
     given = recipe_of(run).reader(run, model).read()
     with torch.no_grad():
         figure = show_mesh(model, model(**given.inputs), given)
-    assert figure.groups.names == ["0", "1"] and figure.measures[-1].name == "Gauss curvature"
+    assert figure.groups[0].names == ["0", "1"] and figure.measures[-1].name == "Gauss curvature"
     assert len(draw_figure(figure.to_json(), "").axes) == 1 + len(figure.measures)
     write_ply(tmp_path / "bodies" / "6.ply", points, faces, points[:, 2] * 0)
     other = tmp_path / "bodies" / "7.off"
@@ -262,6 +262,6 @@ def test_what_a_page_sends_is_read_by_its_content(solids):
 )
 def test_what_cannot_be_is_said_in_one_line(options, words):
     with pytest.raises(ValueError, match=words):
-        TrainRequest(recipe=get_recipe("meshes")).settings(options)
+        TrainRequest(recipe=get_recipe("meshes"), options=options).settings()
     with pytest.raises(FileNotFoundError, match="did you mean screws"):
         MeshesProcessor(MeshesConfig(path="screw")).read("screw", want="learn")

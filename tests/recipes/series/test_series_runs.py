@@ -243,6 +243,9 @@ def test_memory_is_learned_from_as_files_are(folder, months):
         assert shown(runs[1])["series"]["count"] > 0  # of what is drawn at random
     (one,), (other,) = (regard.predict(folder / "memory1", data) for data in (months, frame))
     assert [part.values for part in one.each] == [part.values for part in other.each] and len(one.each) == 6
+    for number, (data, memory) in enumerate(((gestures, cases[0][1]), (months, frame), (months, frame))):
+        ours, theirs = (regard.evaluate(folder / f"memory{number}", each) for each in (data, memory))
+        assert ours.measures == theirs.measures and ours.count == theirs.count
     with pytest.raises(RegardError, match="--data"):
         next(get_recipe("series").generate(Run.open(folder / "memory1"), SampleOptions(), print))
 

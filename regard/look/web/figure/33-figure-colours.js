@@ -3,7 +3,7 @@
 
 // The sources of a figure, as they stand in its picker.
 function figureSources(part) {
-  return [...part.layers.map((layer) => new LayerSource(layer)), ...(part.groups ? [new GroupSource(part.groups)] : []),
+  return [...part.layers.map((layer) => new LayerSource(layer)), ...part.groups.map((groups) => new GroupSource(groups)),
     ...part.measures.map((measure) => new MeasureSource(measure))];
 }
 

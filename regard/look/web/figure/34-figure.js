@@ -5,62 +5,34 @@ const figureShown = { title: null, head: MEAN, off: new Set(), chosen: null, cam
 const SIZES = [[150, 6.5], [600, 5], [3000, 3.6], [9000, 2.5], [Infinity, 1.9]];  // up to so many points: radius in pixels
 
 view("figure", ({ tab }) => tab, (part, place, here) => {
-  const figure = new FigureDrawing(part, here);
-  const { sources } = figure;
-  const facts = make("p", { class: "facts" }, part.facts);
-  const head = make("div", { class: "controls" });
-  const start = sources.find(({ title }) => title === figureShown.title) ?? figure.best;
-
-  function show(source) {
-    figureShown.title = source?.title ?? null;
-    if (!source || figureShown.head >= source.heads.length) figureShown.head = MEAN;
-    const names = sources.map(({ title }, k) => [k, title]);
-    const which = picker(part.layers.length ? "layer" : "colour", names, sources.indexOf(source), (k) => show(sources[Number(k)]));
-    const heads = (source?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
-    const headPicker = picker("head", [[MEAN, "mean of all"], ...heads], figureShown.head, (k) => {
-      figureShown.head = Number(k);
-      show(source);
-    });
-    const alone = source?.layer && figureShown.head !== MEAN && here.page.data.live?.silence;
-    refill(head, sources.length > 1 ? which : null, heads.length > 1 ? headPicker : null,
-      alone ? here.page.asked.silenceButton(source.layer.layer, source.heads[figureShown.head]) : null, figure.number);
-    figure.show(source);
-  }
-
-  refill(place, make("div", { class: "title-line" }, make("h2", {}, part.title), facts),
-    head, make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
-      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend, figure.rows.element)), figure.regionPlace);
-  figure.load().then(() => {
-    if (here.closed) return;
-    if (figure.count < part.count) facts.append(`, ${whole(figure.count)} of them drawn`);
-    show(start);
-  });
+  const drawing = part.edges.length ? new NetworkDrawing(part, here) : new FigureDrawing(part, here);
+  refill(place, make("div", { class: "title-line" }, make("h2", {}, part.title), make("p", { class: "facts" }, part.facts)),
+    drawing.controls, make("div", { class: "space-figure" }, make("div", { class: "space-place" }, drawing.frame),
+      make("div", { class: "space-side" }, drawing.sentence, drawing.readout, drawing.legend, drawing.rows?.element ?? null)),
+    drawing.regionPlace);
+  drawing.load().then(() => !here.closed && drawing.begin());
 });
 
-class FigureDrawing {
+class FigureDrawing extends SpaceDrawing {
   constructor(part, here) {
-    Object.assign(this, { part, here, dims: part.axes.length, sources: figureSources(part), source: null, at: null, row: null });
-    this.canvas = make("canvas", { class: "splats" });
-    this.marks = make("canvas", { class: "marks" });
-    this.frame = make("div", {
-      class: "space", tabindex: "0", role: "application", "aria-roledescription": part.kind,
-      "aria-label": `${part.facts}; arrow keys ${this.flat ? "move" : "turn"}, plus and minus zoom, page keys go from ${part.thing} to ${part.thing}`,
-    }, this.canvas, this.marks);
-    this.readout = make("output", { class: "readout", "aria-live": "polite" });
-    this.sentence = make("p", { class: "sentence" });
-    this.legend = make("div", { class: "legend" });
+    const flat = part.axes.length < 3;
+    if (figureShown.camera?.flat !== flat) figureShown.camera = new Camera(flat);
+    const keys = `arrow keys ${flat ? "move" : "turn"}, plus and minus zoom, page keys go from ${part.thing} to ${part.thing}`;
+    super(part, here, figureShown.camera, keys);
+    Object.assign(this, { sources: figureSources(part), source: null, row: null });
     const field = make("input", { type: "number", min: 1, max: part.count, placeholder: "none" });
     field.addEventListener("change", () => this.choose(field.value === "" ? null : this.placeOf(Number(field.value) - 1)));
     this.field = field;
-    this.regionPlace = make("div");
     this.rows = new FigureRows(this);
     this.number = make("label", { class: "picker" }, make("span", {}, part.thing), field);
-    if (figureShown.camera?.flat !== this.flat) figureShown.camera = new Camera(this.flat);
-    this.camera = figureShown.camera;
   }
 
   get flat() {
-    return this.dims < 3;
+    return this.camera.flat;
+  }
+
+  get chosen() {
+    return figureShown.chosen;
   }
 
   // what is looked at first: the seeds of a pool
@@ -72,56 +44,46 @@ class FigureDrawing {
 
   async load() {
     const { part } = this;
-    const packed = [part.places, part.numbers, part.shown, part.faces];
-    const [places, numbers, shown, faces] = await Promise.all(packed.map((text) => text && unpacked(text)));
-    this.places = centredPlaces(new Float32Array(places.buffer), this.dims);
-    this.count = this.places.length / this.dims;
-    this.columns = new Float32Array((numbers ?? places).buffer);
-    this.names = shown ? new Uint32Array(shown.buffer) : Uint32Array.from({ length: this.count }, (_, k) => k);
-    this.seen = seenArrays(this.count);
+    const [numbers, faces] = await Promise.all([part.numbers, part.faces].map((text) => text && unpacked(text)).concat(super.load()));
+    this.places = centredPlaces(this.given, this.dims);
+    this.columns = numbers ? new Float32Array(numbers.buffer) : this.given;
     this.surface = faces && new Surface(this.canvas, new Int32Array(faces.buffer));
     this.splats = faces ? null : new Splats(this.canvas, this.count);
     this.strengths = new Float32Array(this.count);
     this.colours = new Uint8ClampedArray(3 * this.count);
     this.radii = new Float32Array(this.count);
-    steered(this.frame, this.camera, {
-      moved: () => this.soon(),
-      pointed: (x, y) => this.point(x === null ? null : nearestSeen(this.seen, x, y, 14)),
-      chosen: (x, y) => this.choose(nearestSeen(this.seen, x, y, 18)),
-    });
-    this.frame.addEventListener("keydown", (event) => this.stepped(event));
-    if (RegionPanel.offered(this.here, "group")) this.offerGroups();
-    this.here.sized(this.frame.parentElement, (width) => this.arrange(width));
-    this.here.painters.push(() => this.recolour());
   }
 
-  // points that are left out together
-  offerGroups() {
-    const { part, here } = this;
-    const numbers = (places) => places.map((k) => this.names[k]);
+  begin() {
+    this.listen();
     const drawn = new Map(Array.from(this.names, (name, k) => [name, k]));
-    const read = (text) => numbersOf(text, part.count)?.filter((number) => drawn.has(number)).map((number) => drawn.get(number)) ?? null;
-    this.group = new GroupChooser(this.frame, {
-      thing: part.thing, placeholder: "such as 1, 4-7", seen: () => this.seen, read,
-      write: (places) => numbersInWords(numbers(places), (k) => String(k + 1)),
-      painted: () => this.paintMarks(),
+    this.offerGroups({
+      placeholder: "such as 1, 4-7",
+      read: (text) => numbersOf(text, this.part.count)?.filter((number) => drawn.has(number)).map((number) => drawn.get(number)) ?? null,
+      write: (places) => numbersInWords(places.map((k) => this.names[k]), (k) => String(k + 1)),
+      listed: (region) => numbersInWords(region),
+      called: (k) => nth(this.names[k]),
     });
-    const panel = new RegionPanel(here, {
-      title: `Without some ${severalOf(part.thing)}`,
-      chosen: () => numbers([...this.group.places]),
-      said: (region) => `${region.length > 1 ? `${whole(region.length)} ${severalOf(part.thing)}` : part.thing} ${clipped(numbersInWords(region), 60)}`,
-      about: () => (here.page.data.region.about && figureShown.chosen !== null
-        ? { number: this.names[figureShown.chosen], words: `${part.thing} ${nth(this.names[figureShown.chosen])}` } : null),
-      controls: this.group.controls,
-    });
-    refill(this.regionPlace, panel.element);
+    this.here.painters.push(() => this.recolour());
+    this.pick(this.sources.find(({ title }) => title === figureShown.title) ?? this.best);
   }
 
-  arrange(width) {
-    this.size = spaceSize(width);
-    for (const canvas of [this.canvas, this.marks]) sharpen(canvas, this.size.width, this.size.height);
-    Object.assign(this.frame.style, { width: `${this.size.width}px`, height: `${this.size.height}px` });
-    this.paint();
+  // another source of colours
+  pick(source) {
+    const { sources, part, here } = this;
+    figureShown.title = source?.title ?? null;
+    if (!source || figureShown.head >= source.heads.length) figureShown.head = MEAN;
+    const names = sources.map(({ title }, k) => [k, title]);
+    const which = picker(part.layers.length ? "layer" : "colour", names, sources.indexOf(source), (k) => this.pick(sources[Number(k)]));
+    const heads = (source?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
+    const headPicker = picker("head", [[MEAN, "mean of all"], ...heads], figureShown.head, (k) => {
+      figureShown.head = Number(k);
+      this.pick(source);
+    });
+    const alone = source?.layer && figureShown.head !== MEAN && here.page.data.live?.silence;
+    refill(this.controls, sources.length > 1 ? which : null, heads.length > 1 ? headPicker : null,
+      alone ? here.page.asked.silenceButton(source.layer.layer, source.heads[figureShown.head]) : null, this.number);
+    this.show(source);
   }
 
   async show(source) {
@@ -129,9 +91,7 @@ class FigureDrawing {
     this.frame.hidden = source !== null && !source.proved;
     refill(this.legend);
     if (source && !source.proved) {
-      const words = make("strong", {}, "These weights are not shown, because they are not proved. ");
-      refill(this.sentence, words, source.layer.reason ?? "");
-      this.sentence.className = "reason";
+      this.sayUnproved(source.layer);
       return;
     }
     this.sentence.className = "sentence";
@@ -173,9 +133,9 @@ class FigureDrawing {
 
   stepped(event) {
     if (event.key === "Escape") return this.choose(null);
-    if (event.key === " " && this.group) {
+    if (event.key === " " && this.left) {
       event.preventDefault();
-      return this.group.flip(figureShown.chosen);
+      return this.left.flip(figureShown.chosen);
     }
     const step = { PageDown: 1, PageUp: -1 }[event.key];
     if (!step) return null;
@@ -183,20 +143,8 @@ class FigureDrawing {
     return this.choose(Math.min(this.count - 1, Math.max(0, (figureShown.chosen ?? -1) + step)));
   }
 
-  point(k) {
-    if (this.at === k) return;
-    this.at = k;
+  mark() {
     this.paintMarks();
-    this.say();
-  }
-
-  // several moves between two pictures are one
-  soon() {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => {
-      this.waiting = null;
-      if (!this.here.closed) this.paint();
-    });
   }
 
   recolour() {
@@ -308,7 +256,7 @@ class FigureDrawing {
     const context = sharpened(this.marks);
     context.clearRect(0, 0, this.size.width, this.size.height);
     paintAxes(context, this.camera, this.part.axes, this.size, getComputedStyle(this.frame));
-    if (this.group) paintGroup(context, this.seen, this.group.places, 5);
+    if (this.left) paintGroup(context, this.seen, this.left.places, 5);
     for (const [k, width] of [[figureShown.chosen, 2.5], [this.at, 1.5]]) {
       if (k === null || k >= this.count) continue;
       context.strokeStyle = getComputedStyle(this.frame).color;
@@ -360,11 +308,6 @@ class FigureDrawing {
     return [" and looks at ", best.map((other) => [make("span", { class: "item" }, `${nth(this.names[other])} `,
       make("strong", {}, three(this.row[other]))), " "])];
   }
-}
-
-// The plural of what a thing is called.
-function severalOf(thing) {
-  return thing === "vertex" ? "vertices" : `${thing}s`;
 }
 
 // of a surface that says nothing

@@ -74,7 +74,7 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
         title="The set",
         kind="point cloud",
         thing="point",
-        facts=f"{n:,} points",
+        facts=f"{n:,} points" + (f", {count:,} of them drawn" if count < n else ""),
         count=n,
         shown=None if count == n else shown,
         axes=axes,

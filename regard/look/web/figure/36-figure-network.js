@@ -1,124 +1,82 @@
-// A graph: its edges in grey, and over them the attention that stands out.
+// Nodes and edges: the edges in grey, and over them the attention that stands out.
 
-const graphShown = { layer: null, head: MEAN, colour: null, least: null };
+const networkShown = { layer: null, head: MEAN, colour: null, least: null };
 const STANDS_OUT = 1.25;  // times an even share
 const FEW_EDGES = 1.5;    // for each node, at most, when a page opens
+const UNKNOWN = "not known";
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-view("graph", "Graph", (part, place, here) => {
-  const figure = new GraphFigure(part, here);
-  const { layers, colours } = part;
-  const drawn = part.numbers.length;
-  const facts = `${whole(part.count)} nodes${drawn < part.count ? `, ${whole(drawn)} of them drawn` : ""}`;
-  const controls = make("div", { class: "controls" });
-  if (!layers[graphShown.layer]) graphShown.layer = layers.length ? Math.max(0, layers.findLastIndex(({ proved }) => proved)) : null;
-  if (!colours.some(({ name }) => name === graphShown.colour)) graphShown.colour = colours[0]?.name ?? null;
-
-  function show() {
-    const layer = layers[graphShown.layer] ?? null;
-    if (!layer || graphShown.head >= layer.heads.length) graphShown.head = MEAN;
-    const names = layers.map(({ layer: number, name }, k) => [k, `${nth(number)} · ${name || "the model"}`]);
-    const which = picker("layer", names, graphShown.layer, (k) => {
-      graphShown.layer = Number(k);
-      show();
-    });
-    const heads = (layer?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
-    const head = picker("head", [[MEAN, "mean of all"], ...heads], graphShown.head, (k) => {
-      graphShown.head = Number(k);
-      show();
-    });
-    const paint = choice("colour of the nodes", colours.map(({ name }) => [name, name]), graphShown.colour, (name) => {
-      graphShown.colour = name;
-      figure.paint();
-    });
-    refill(controls, layers.length > 1 ? which : null, heads.length > 1 ? head : null, colours.length > 1 ? paint : null,
-      layer?.proved ? figure.least.element : null);
-    figure.show(layer);
-  }
-
-  refill(place, make("div", { class: "title-line" }, make("h2", {}, "The graph"), make("p", { class: "facts" }, facts)), controls,
-    make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
-      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)),
-    RegionPanel.offered(here, "group") ? figure.groups() : null);
-  figure.listen();
-  show();
-});
-
-class GraphFigure {
+class NetworkDrawing extends SpaceDrawing {
   constructor(part, here) {
-    Object.assign(this, { part, here, layer: null, weights: null, at: null, chosen: part.centre });
-    this.labels = part.labels.map(shown);
-    this.places = Float32Array.from(part.places.flat());
-    this.seen = seenArrays(this.labels.length);
-    this.camera = new Camera(true);
-    this.canvas = make("canvas");
-    this.frame = make("div", {
-      class: "space", tabindex: "0", role: "application", "aria-roledescription": "graph",
-      "aria-label": `${part.count} nodes; arrow keys go from node to node, enter puts one in the middle, plus and minus zoom`,
-    }, this.canvas);
-    this.sentence = make("p", { class: "sentence" });
-    this.readout = make("output", { class: "readout", "aria-live": "polite" });
-    this.legend = make("div", { class: "legend" });
+    super(part, here, new Camera(true), "arrow keys go from node to node, enter puts one in the middle, plus and minus zoom");
+    Object.assign(this, { labels: part.labels.map(shown), layer: null, weights: null, chosen: part.centre });
     this.least = leastSlider((least) => {
-      graphShown.least = least;
+      networkShown.least = least;
       this.paint();
     });
   }
 
-  listen() {
-    this.frame.addEventListener("keydown", (event) => this.stepped(event));  // before the camera, which moves with arrows, too
-    const under = (x, y) => nearestSeen(this.seen, x, y, 16);
-    steered(this.frame, this.camera, {
-      moved: () => this.paint(),
-      pointed: (x, y) => this.point(x === null ? null : under(x, y)),
-      chosen: (x, y) => this.choose(under(x, y)),
-    });
-    this.here.sized(this.frame.parentElement, (width) => {
-      this.size = spaceSize(width);
-      sharpen(this.canvas, this.size.width, this.size.height);
-      Object.assign(this.frame.style, { width: `${this.size.width}px`, height: `${this.size.height}px` });
-      this.paint();
+  async load() {
+    await super.load();
+    this.ground = groundOf(sixteens(await unpackedOnce(this.part.edges[0])));
+    this.groups = await Promise.all(this.part.groups.map(async ({ of }) => new Int32Array((await unpacked(of)).buffer)));
+  }
+
+  begin() {
+    const { part: { layers, groups }, labels } = this;
+    const places = new Map(labels.map((label, k) => [label, k]));
+    const place = new Map(Array.from(this.names, (name, k) => [name, k]));
+    if (!layers[networkShown.layer]) networkShown.layer = layers.length ? Math.max(0, layers.findLastIndex(({ proved }) => proved)) : null;
+    if (!groups.some(({ name }) => name === networkShown.colour)) networkShown.colour = groups[0]?.name ?? null;
+    this.listen();
+    this.offerGroups({
+      placeholder: `names, such as ${labels.slice(0, 2).join(", ")}`,
+      read: (text) => {
+        const found = text.split(",").map((name) => name.trim()).filter(Boolean).map((name) => places.get(name));
+        return found.includes(undefined) ? null : found;
+      },
+      write: (some) => some.map((k) => labels[k]).join(", "),
+      listed: (region) => region.map((each) => labels[place.get(each)]).join(", "),
+      called: (k) => clipped(labels[k], 24),
     });
     this.here.painters.push(() => this.paint());
+    this.pick();
   }
 
-  // nodes that are left out together
-  groups() {
-    const { part, here, labels } = this;
-    const places = new Map(labels.map((label, k) => [label, k]));
-    const read = (text) => {
-      const found = text.split(",").map((name) => name.trim()).filter(Boolean).map((name) => places.get(name));
-      return found.includes(undefined) ? null : found;
-    };
-    const place = (number) => part.numbers.indexOf(number);
-    this.left = new GroupChooser(this.frame, {
-      thing: "node", placeholder: `names, such as ${labels.slice(0, 2).join(", ")}`, seen: () => this.seen, read,
-      write: (chosenOnes) => chosenOnes.map((k) => labels[k]).join(", "), painted: () => this.paint(),
+  // the layer, the head and the colours that are chosen
+  pick() {
+    const { layers, groups } = this.part;
+    const layer = layers[networkShown.layer] ?? null;
+    if (!layer || networkShown.head >= layer.heads.length) networkShown.head = MEAN;
+    const names = layers.map(({ layer: number, name }, k) => [k, `${nth(number)} · ${name || "the model"}`]);
+    const which = picker("layer", names, networkShown.layer, (k) => {
+      networkShown.layer = Number(k);
+      this.pick();
     });
-    const panel = new RegionPanel(here, {
-      title: "Without some nodes",
-      chosen: () => [...this.left.places].map((k) => part.numbers[k]),
-      said: (region) => `${region.length > 1 ? `${whole(region.length)} nodes` : "node"} ${clipped(region.map((each) => labels[place(each)]).join(", "), 60)}`,
-      about: () => (here.page.data.region.about && this.chosen !== null
-        ? { number: part.numbers[this.chosen], words: `node ${clipped(labels[this.chosen], 24)}` } : null),
-      controls: this.left.controls,
+    const heads = (layer?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
+    const head = picker("head", [[MEAN, "mean of all"], ...heads], networkShown.head, (k) => {
+      networkShown.head = Number(k);
+      this.pick();
     });
-    return panel.element;
+    const paint = choice("colour of the nodes", groups.map(({ name }) => [name, name]), networkShown.colour, (name) => {
+      networkShown.colour = name;
+      this.paint();
+    });
+    refill(this.controls, layers.length > 1 ? which : null, heads.length > 1 ? head : null, groups.length > 1 ? paint : null,
+      layer?.proved ? this.least.element : null);
+    this.show(layer);
   }
 
   async show(layer) {
     const { part } = this;
     this.layer = layer;
-    const hidden = layer !== null && !layer.proved;
-    this.sentence.className = hidden ? "reason" : "sentence";
-    if (hidden) {
-      refill(this.sentence, make("strong", {}, "These weights are not shown, because they are not proved. "), layer.reason ?? "");
-    } else {
+    this.sentence.className = "sentence";
+    if (layer !== null && !layer.proved) this.sayUnproved(layer);
+    else {
       this.sentence.textContent = layer === null ? part.note ?? "" : `Grey lines are the edges of the graph. A coloured arrow is as strong as the weight with which the node at its tip looks at the other${
         layer.full ? "; here every node looks at every node, and the largest weights of each are known" : ""}, and a ring is a node that looks at itself. Drawn is what stands out from an even share, which is one over the number of nodes that a node looks at; of a node that you point at, all.`;
     }
-    if (!this.ground) this.ground = groundOf(sixteens(await unpackedOnce(part.lists[0])));
-    const bytes = await unpackedOnce(part.lists[layer?.list ?? 0]);
+    const bytes = await unpackedOnce(part.edges[layer?.list ?? 0]);
     const ends = sixteens(bytes);
     const count = ends.length / 2;
     const halves = layer?.proved ? fromHalves(await unpackedOnce(layer.weights)) : null;
@@ -126,7 +84,7 @@ class GraphFigure {
     [this.source, this.target] = [ends.subarray(0, count), ends.subarray(count)];
     this.weights = halves && new Float32Array(count);
     const heads = layer?.heads.map((_, k) => k) ?? [];
-    const chosenHeads = graphShown.head === MEAN ? heads : [graphShown.head];
+    const chosenHeads = networkShown.head === MEAN ? heads : [networkShown.head];
     for (const head of halves ? chosenHeads : []) {
       for (let e = 0; e < count; e++) this.weights[e] += (halves[head * count + e] * layer.scale) / chosenHeads.length;
     }
@@ -139,14 +97,19 @@ class GraphFigure {
     performance.mark("regard:interactive");
   }
 
+  // the groups that nodes are coloured by, and that of each node
   get group() {
-    return this.part.colours.find(({ name }) => name === graphShown.colour) ?? null;
+    const k = this.part.groups.findIndex(({ name }) => name === networkShown.colour);
+    return k < 0 ? null : { ...this.part.groups[k], of: this.groups[k] };
   }
 
-  // classes have their colours by name, whichever of them are there
-  classColour(name) {
-    const place = this.group?.classes.indexOf(name) ?? -1;
-    return place < 0 ? plainNode() : ofHead(place);
+  // the group of a node in words
+  nameOf(groups, k) {
+    return groups.of[k] < 0 ? UNKNOWN : groups.names[groups.of[k]];
+  }
+
+  mark() {
+    this.paint();
   }
 
   // [[edge, other node], …] of a node, strongest first: what it looks at, or who looks at it
@@ -159,7 +122,7 @@ class GraphFigure {
 
   paint() {
     if (!this.size || !this.source) return;
-    this.camera.project(this.places, 2, this.size, this.seen);
+    this.camera.project(this.given, 2, this.size, this.seen);
     const context = sharpened(this.canvas);
     context.clearRect(0, 0, this.size.width, this.size.height);
     const { group } = this;
@@ -171,24 +134,17 @@ class GraphFigure {
       strength: this.weights ? (e) => Math.sqrt(Math.min(1, this.weights[e])) : () => 0,
       drawn: (e) => this.weights !== null && (this.ratios[e] >= this.least.now || this.source[e] === node || this.target[e] === node),
       state: { node, chosen: this.chosen, first: node === null ? [] : [...near, ...known] },
-      colour: (k) => this.classColour(group?.groups[k]),
+      colour: (k) => (group && group.of[k] >= 0 ? ofHead(group.of[k]) : plainNode()),
     });
     if (this.left) paintGroup(context, this.seen, this.left.places, 6);
-    const present = group ? new Set(group.groups) : new Set();
-    const keys = [...(group?.classes ?? []), ...(present.has(UNKNOWN) ? [UNKNOWN] : [])].filter((name) => present.has(name)).map((name) => (
-      make("span", { class: "key" }, make("span", { class: "dot", style: `--colour: ${css(this.classColour(name))}` }), shown(name))));
+    const present = [...new Set(group?.of)].sort((a, b) => (a < 0) - (b < 0) || a - b);
+    const keys = present.map((k) => make("span", { class: "key" },
+      make("span", { class: "dot", style: `--colour: ${css(k < 0 ? plainNode() : ofHead(k))}` }), shown(k < 0 ? UNKNOWN : group.names[k])));
     const line = (colour, words) => make("span", { class: "key" }, make("span", { class: "line", style: `--colour: ${css(colour)}` }), words);
     const ways = node !== null && this.weights
       ? [line(lineColour(), "what it looks at"), line(toColour(), "who looks at it")] : this.weights ? [line(lineColour(), "attention")] : [];
     refill(this.legend, keys.length ? make("div", { class: "keys" }, make("span", { class: "axis-name" }, group.name), keys) : null,
       make("div", { class: "keys" }, this.ground.length ? line(groundColour(), this.directed ? "edge, to its target" : "edge") : null, ways));
-  }
-
-  point(k) {
-    if (this.at === k) return;
-    this.at = k;
-    this.paint();
-    this.say();
   }
 
   // A node comes to the middle; of a large graph a served page draws what lies around it.
@@ -197,7 +153,7 @@ class GraphFigure {
     this.at = null;
     this.say();
     const { page } = this.here;
-    if (k !== null && offers(page.data.live, "node") && k !== this.part.centre) page.asked.around(this.part.numbers[k]);
+    if (k !== null && offers(page.data.live, "node") && k !== this.part.centre) page.asked.around(this.names[k]);
     else if (k !== null) this.middle(k);
     this.paint();
   }
@@ -251,8 +207,8 @@ class GraphFigure {
       refill(this.readout, make("span", { class: "quiet" }, words));
       return;
     }
-    const said = this.part.colours.map(({ name, groups }) => make("span", { class: "item" },
-      make("span", { class: "quiet" }, `${name} `), shown(groups[k]))).flatMap((item) => [" ", item]);
+    const said = this.part.groups.map((groups, i) => make("span", { class: "item" }, make("span", { class: "quiet" }, `${groups.name} `),
+      shown(this.nameOf({ ...groups, of: this.groups[i] }, k)))).flatMap((item) => [" ", item]);
     const list = (words, looking, most) => {
       const links = this.links(k, looking);
       if (!links.length) return null;
@@ -270,8 +226,6 @@ class GraphFigure {
     return this.ground.some(([, , both]) => !both);
   }
 }
-
-const UNKNOWN = "not known";
 
 function plainNode() {
   return dark() ? oklch(0.62, 0.02, 260) : oklch(0.55, 0.02, 260);
@@ -312,7 +266,7 @@ function leastSlider(changed) {
     sorted = Float32Array.from(ratios).sort();
     const most = Math.ceil(FEW_EDGES * nodes);
     const first = Math.max(STANDS_OUT, sorted.length > most ? sorted[sorted.length - most] : 0);
-    figure.now = graphShown.least ?? first;
+    figure.now = networkShown.least ?? first;
     input.value = Math.min(100, Math.round(100 * (1 - above(figure.now) / Math.max(1, sorted.length))));
     say();
   }
