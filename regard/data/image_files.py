@@ -105,9 +105,10 @@ def formats() -> tuple[str, ...]:
     return tuple(each for each in FORMATS if each in pil.OPEN)
 
 
-def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
+def header(path: str | os.PathLike[str] | bytes) -> tuple[int, int, bool]:
     """Width and height as they are shown, and whether it is grey, without reading the pixels."""
-    with readable(name := os.fspath(path)), open_image_file(path, name, _most_pixels()) as image:
+    name = "the image" if isinstance(path, bytes) else os.fspath(path)
+    with readable(name), open_image_file(path, name, _most_pixels()) as image:
         return header_of(image)
 
 
