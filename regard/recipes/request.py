@@ -72,7 +72,7 @@ class TrainRequest:
             with self._naming_help():
                 section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})
             problem = recipe.problem_of(section, kind)
-            if problem is not None:
+            if problem is not None and problem.reads_first:
                 if self.note is not None:
                     self.note("reading", None)
                 self.examples = problem.read(section, self.given)
