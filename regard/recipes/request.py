@@ -67,9 +67,10 @@ class TrainRequest:
         with self._naming_help():
             section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})
         problem = recipe.problem_of(section, kind)
-        if self.note is not None and problem.reads_first:
-            self.note("reading", None)
-        self.examples = problem.read(section, self.given)
+        if problem.reads_first:
+            if self.note is not None:
+                self.note("reading", None)
+            self.examples = problem.read(section, self.given)
         settings = recipe.choose_defaults(section, self.examples, kind)
         settings = recipe.adjust_defaults(settings, self.examples, self._options(type(settings)))
         settings = with_budget(settings, self._options(type(settings)))
