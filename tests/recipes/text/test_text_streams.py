@@ -13,7 +13,7 @@ import torch
 from regard.data.batch import IGNORE
 from regard.generation.generate import generate
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.recipes.base import problem_of_run, recipe_of
+from regard.recipes.base import problem_of_run
 from regard.recipes.text import language_model as jobs
 from regard.recipes.text.dataset import StreamSource, TextSource
 from regard.runs.run import Run
@@ -219,7 +219,7 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     for name, options in (("filler", {"data": "text.txt", "model": "encoder"}), ("judge", {"data": "rows.csv"})):
         still = {"train.lr": 1e-9, "train.adam_lr": 1e-9, "train.weight_decay": 0.0, "train.threads": 1}
         train.train("text", **options, out=name, start="mine", steps=1, observers=[], options=still)
-        mine = recipe_of(Run.open(name)).load(Run.open(name)).state_dict()
+        mine = problem_of_run(Run.open(name)).load(Run.open(name)).state_dict()
         for key, tensor in body.items():
             if not (name == "judge" and key.startswith("head.")):
                 torch.testing.assert_close(mine[key], tensor, rtol=0, atol=1e-4)
