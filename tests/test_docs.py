@@ -84,14 +84,17 @@ def test_links_and_pictures_exist(page):
     assert broken_links(page, page.read_text("utf-8")) == []
 
 
-def test_the_tour_leaves_out_no_file_of_a_folder_it_visits():
+def test_the_tour_is_short_and_what_it_names_can_be_read():
     text = (DOCS / "tour.md").read_text("utf-8")
-    linked = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#:]+)\)", text)}
-    visited = {path.parent for path in linked if path.is_relative_to(ROOT / "regard")}
-    files = [path for folder in visited for path in folder.glob("*.py") if not path.name.startswith("__")]
-    missing = sorted(str(path.relative_to(ROOT)) for path in files if path not in linked)
-    assert len(visited) >= 4
-    assert not missing, f"say in docs/tour.md when to read {', '.join(missing)}"
+    before, _, road = text.partition("## Attention")
+    road = road.partition("## Where would I")[0]
+    files = [(DOCS / link).resolve() for link in re.findall(r"\]\((\.\./regard/[^)]+\.py)\)", road)]
+    assert re.findall(r"(?:^|and )(\d+)\. ", road, re.MULTILINE) == [str(number) for number in range(1, 21)]
+    assert len(files) == len(set(files)) <= 24
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in files) < 6000
+    assert len(text.splitlines()) <= 200
+    folders = {path.name for path in (ROOT / "regard").iterdir() if (path / "__init__.py").exists()}
+    assert folders <= set(re.findall(r"`(\w+)/`", before))
 
 
 # ── pictures and example ────────────────────────────────────────────────────────────────────────────────────

@@ -59,7 +59,9 @@ def image(folder):
         Image.fromarray(pixels[i]).save(file)
         rows.append({"file": str(file), "label": "ab"[label[i]]})
     tiny = Tiny("images", str(folder / "images"), options | {"train.batch": 8}, COUNT, True)
-    return Kind(tiny, {"data.path": holed_table(folder, rows, "label")}, ((pixels, label), rows))
+    held = [{"file": Image.fromarray(each), "label": row["label"]} for each, row in zip(pixels, rows, strict=True)]
+    memory = ((pixels, label), ([each["file"] for each in held], label), held, rows)
+    return Kind(tiny, {"data.path": holed_table(folder, rows, "label")}, memory)
 
 
 def of_table(make, column, example=None):
@@ -314,3 +316,27 @@ def test_what_every_kind_has_is_not_found_where_it_is_not(feature, try_kind):
     """A language model has neither."""
     tried = try_kind("plain text", lambda folder: Kind(tiny_data.language(folder), {}, ()))
     assert not FEATURES[feature](tried)
+
+
+# ── the table of docs/memory.md
+
+
+def table():
+    """A row for each kind, a column for each feature, and why some are not asked for."""
+    reasons = list(dict.fromkeys(why for each in NOT_ASKED.values() for why in each.values()))
+    rows = [["", *FEATURES], ["---"] * (len(FEATURES) + 1)]
+    for kind in KINDS:
+        missing = NOT_ASKED.get(kind, {})
+        marks = [f"– ({reasons.index(missing[each]) + 1})" if each in missing else "✓" for each in FEATURES]
+        rows.append([kind, *marks])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, "", *(f"({i}) {why}." for i, why in enumerate(reasons, 1)), ""])
+
+
+def test_the_page_has_the_table():
+    page = (Path(__file__).parents[1] / "docs" / "memory.md").read_text("utf-8")
+    assert page.partition("<!-- made by tests/test_parity.py -->\n")[2].lstrip("\n") == table()
+
+
+if __name__ == "__main__":
+    print(table(), end="")

@@ -33,6 +33,7 @@ MENU = {
         "docs/autoencoder.md",
         "docs/world.md",
         "docs/series.md",
+        "docs/memory.md",
         "docs/pretrained.md",
         "docs/scale.md",
         "docs/serve.md",

@@ -105,14 +105,20 @@ def formats() -> tuple[str, ...]:
     return tuple(each for each in FORMATS if each in pil.OPEN)
 
 
-def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
+def header(path: str | os.PathLike[str] | bytes) -> tuple[int, int, bool]:
     """Width and height as they are shown, and whether it is grey, without reading the pixels."""
-    with readable(name := os.fspath(path)), open_image_file(path, name, _most_pixels()) as image:
-        width, height = image.size
-        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-        if turned:
-            return (height, width, _is_grey(image))
-        return (width, height, _is_grey(image))
+    name = "the image" if isinstance(path, bytes) else os.fspath(path)
+    with readable(name), open_image_file(path, name, _most_pixels()) as image:
+        return header_of(image)
+
+
+def header_of(image: Any) -> tuple[int, int, bool]:
+    """The same of an image of pillow's."""
+    width, height = image.size
+    turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+    if turned:
+        return (height, width, _is_grey(image))
+    return (width, height, _is_grey(image))
 
 
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import DataLoader, default_collate
 
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, generator, held_out
 from regard.data.slices import Slice, slice_batch, take_slice
 from regard.errors import RegardError
 
+TARGETS = ("labels", "label", "target")  # what the target of a row is called
 AHEAD = 2  # batches that are read while a step is computed
 
 
@@ -57,7 +58,8 @@ class RowSource:
 
 
 class TensorSource(RowSource):
-    """Rows of a pair of tensors (tokens, target), or of any torch Dataset of such pairs, in shuffled batches.
+    """Rows of a pair of tensors or arrays (tokens, target), of any torch Dataset of such pairs or of dicts, or of what a
+    DataLoader reads and collates, in shuffled batches. The target of a dict is its item "labels", "label" or "target".
 
     `validation` is the share of rows, drawn by the seed, that training never sees; or a pair or Dataset of
     its own. An epoch is one order of the rows, drawn by (seed, epoch); the rows left over when they do not
@@ -65,6 +67,7 @@ class TensorSource(RowSource):
     """
 
     def __init__(self, data: Any, batch: int = 32, seed: int = 0, validation: Any = 0.1) -> None:
+        self._collate = data.collate_fn if isinstance(data, DataLoader) else default_collate
         self._data = self._held_data = _rows(data)
         rows = np.arange(_length(self._data))
         if isinstance(validation, int | float):
@@ -74,7 +77,7 @@ class TensorSource(RowSource):
         else:
             self._held_data = _rows(validation)
             self._held = np.arange(_length(self._held_data))
-        super().__init__(partial(_take, self._data), rows, batch, seed)
+        super().__init__(partial(self._gather, self._data), rows, batch, seed)
 
     def slice(self, step: int, part: int, parts: int) -> Slice:
         found = super().slice(step, part, parts)
@@ -84,15 +87,32 @@ class TensorSource(RowSource):
 
     def validation(self) -> Iterator[Batch]:
         for start in range(0, len(self._held), self.rows):
-            yield _take(self._held_data, self._held[start : start + self.rows])
+            yield self._gather(self._held_data, self._held[start : start + self.rows])
+
+    def _gather(self, data: Any, rows: Array) -> Batch:
+        if isinstance(data, tuple):
+            return _batch(*(each[torch.from_numpy(rows)] for each in data))
+        items = [data[int(row)] for row in rows]
+        if isinstance(items[0], tuple | list) and len(items[0]) in (2, 3):
+            return _batch(*self._collate([tuple(item) for item in items]))
+        if isinstance(items[0], Mapping):
+            return _batch_of(dict(self._collate(items)))
+        raise RegardError(f"each row of the Dataset must be a pair (tokens, target) or a dict, got {_say(items[0])}")
 
 
 def _rows(data: Any) -> Any:
-    if isinstance(data, Dataset):
+    if isinstance(data, DataLoader):
+        data = data.dataset
+    if isinstance(data, list) and data and isinstance(data[0], Mapping | tuple):
         return data
-    if not (isinstance(data, tuple | list) and len(data) in (2, 3) and all(isinstance(each, Tensor) for each in data)):
+    if isinstance(data, tuple | list):
+        data = tuple(_tensor(each) if isinstance(each, np.ndarray) else each for each in data)
+    elif hasattr(data, "__getitem__"):
+        return data
+    if not (isinstance(data, tuple) and len(data) in (2, 3) and all(isinstance(each, Tensor) for each in data)):
         raise RegardError(
-            f"data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got {_say(data)}"
+            "data must be a pair of tensors or arrays (tokens, target), a Dataset (or list) of such pairs or of dicts, or "
+            f"a DataLoader of one, got {_say(data)}"
         )
     counts = [len(each) if each.dim() else 0 for each in data]
     if len(set(counts)) > 1:
@@ -115,13 +135,12 @@ def _length(data: Any) -> int:
     return count
 
 
-def _take(data: Any, rows: Array) -> Batch:
-    if isinstance(data, tuple):
-        return _batch(*(each[torch.from_numpy(rows)] for each in data))
-    items = [data[int(row)] for row in rows]
-    if not (isinstance(items[0], tuple | list) and len(items[0]) in (2, 3)):
-        raise RegardError(f"each row of the Dataset must be a pair (tokens, target), got {_say(items[0])}")
-    return _batch(*default_collate([tuple(item) for item in items]))
+def _tensor(array: Array) -> Tensor:
+    """An array with the numbers that layers compute with."""
+    found = torch.from_numpy(np.ascontiguousarray(array))
+    if found.is_floating_point():
+        return found.to(torch.get_default_dtype())
+    return found if found.dtype == torch.bool else found.long()
 
 
 def _batch(x: Tensor, target: Tensor, real: Tensor | None = None) -> Batch:
@@ -130,6 +149,15 @@ def _batch(x: Tensor, target: Tensor, real: Tensor | None = None) -> Batch:
     sequences = ids or x.dim() == 3
     size = x.shape[0] * x.shape[1] if sequences else 0
     return Batch({"tokens" if ids else "x": x, "real": real}, target, size=size)
+
+
+def _batch_of(inputs: dict[str, Any]) -> Batch:
+    """Inputs by the names of a forward, and the target among them."""
+    name = next((name for name in TARGETS if name in inputs), None)
+    if name is None:
+        raise RegardError(f"a row must have one of {', '.join(TARGETS)}, got {', '.join(map(str, inputs))}")
+    target = inputs.pop(name)
+    return Batch({key: each for key, each in inputs.items() if isinstance(each, Tensor)}, target, size=0)
 
 
 def _say(data: Any) -> str:

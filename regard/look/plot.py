@@ -322,9 +322,3 @@ def pictures(
         }
         figure.legend(handles=dots, loc="outside lower left", title=what, ncols=min(len(dots), 2 + 2 * across), **how)
     return figure
-
-
-# ---- points
-
-
-# ---- graphs

@@ -218,10 +218,6 @@ class Recipe(ABC):
         found.options = options
         return found
 
-    def expand_inputs(self, given: Sequence[str]) -> list[str]:
-        """All inputs, one by one: a folder or a pattern may stand for many."""
-        return list(given)
-
     def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
         """The prediction for each input, as soon as it is ready."""
         return self._problem_of_run(run).predict(run, inputs, self.options)

@@ -1,7 +1,15 @@
-"""The model of a run: built from its config, with its best weights."""
+"""The model of a run: built from its config, with its best weights. A module of the user's own is built again by its class."""
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Mapping
+from functools import reduce
+from importlib import import_module
+from typing import Any
+
+import torch
 from torch import nn
 
 from regard import files, registry
@@ -12,6 +20,8 @@ from regard.runs.run import Run
 
 def build(run: Run) -> nn.Module:
     """A new model of the run's kind and config, with initial weights."""
+    if run.config.build is not None:
+        return _build_again(run.config.build, str(run.path))
     if run.config.kind is None:
         raise RegardError(
             f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}); "
@@ -56,3 +66,56 @@ def load_weights(run: Run, model: nn.Module) -> None:
                 "smaller --train.lr, or see: regard verify"
             )
     model.load_state_dict(tensors)
+
+
+# ── a module of the user's own
+
+LIBRARIES = ("torch", "transformers", "regard")
+PLAIN = (bool, int, float, str, type(None))
+
+
+def describe_build(model: nn.Module) -> dict[str, Any] | None:
+    """What makes a module like this one again: its class, and its config (of Hugging Face) or those arguments that it keeps
+    as attributes. None: the class cannot be imported, or would make another one."""
+    cls = type(model)
+    if cls.__module__ == "__main__" or "<" in cls.__qualname__:
+        return None
+    found: dict[str, Any] = {"class": f"{cls.__module__}:{cls.__qualname__}"}
+    config: Any = getattr(model, "config", None)
+    if hasattr(config, "to_dict") and hasattr(cls, "config_class"):
+        found["config"] = files.parse_json(files.json_text(config.to_dict()).encode(), "config")
+    else:
+        known = {name: getattr(model, name) for name in inspect.signature(cls).parameters if hasattr(model, name)}
+        found["arguments"] = {name: value for name, value in known.items() if isinstance(value, PLAIN)}
+    try:
+        with torch.random.fork_rng(devices=[]):
+            again = _build_again(found, "it")
+    except Exception:  # the class wants what is not kept
+        return None
+    shapes = [{name: x.shape for name, x in each.state_dict().items()} for each in (model, again)]
+    return found if shapes[0] == shapes[1] and repr(model) == repr(again) else None
+
+
+def _build_again(found: Mapping[str, Any], where: str) -> nn.Module:
+    """A new module of this class. No file alone runs code: a module that is not of a library must have been imported, and only
+    subclasses of torch.nn.Module are called."""
+    module, _, name = str(found["class"]).partition(":")
+    if module not in sys.modules and module.partition(".")[0] not in LIBRARIES:
+        raise RegardError(
+            f"{where} holds weights of the class {name} of {module}, which is not imported, and no file alone runs code; "
+            f"in Python, import {module} first"
+        )
+    try:
+        cls = reduce(getattr, name.split("."), import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise RegardError(
+            f"{where} holds weights of {module}.{name}, which cannot be imported here: {error}"
+        ) from error
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+        raise RegardError(f"{where} names {module}.{name}, which is no torch.nn.Module")
+    made: Any = cls
+    if "config" in found:
+        model: nn.Module = made(made.config_class.from_dict(found["config"]))
+    else:
+        model = made(**found["arguments"])
+    return model

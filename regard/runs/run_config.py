@@ -23,6 +23,9 @@ class RunConfig:
     problem: str | None = None  # what it learns from its data, by its name in the recipe
     kind: str | None = None  # the model's name in the registry; None: a class that only its owner can make
     module: str | None = None  # the class of a module of the user's own
+    build: dict[str, Any] | None = None  # its class and what makes it again, if that can be imported
+    inputs: dict[str, Any] | None = None  # its inputs: name -> shape, dtype and largest id
+    task: str | None = None  # what it learned, if that has a name
     model: dict[str, Any] | None = None  # sections
     data: dict[str, Any] | None = None
     train: dict[str, Any] | None = None

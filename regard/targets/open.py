@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
@@ -34,6 +36,7 @@ from regard.targets.imported import open_run
 TARGETS = "a run directory, a Hugging Face model directory, a GGUF file, or package.module:function"
 RETURNS = "(model, inputs[, symmetry[, roles]])"
 FUNCTION = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
+MOST_NUMBERS = 2**28  # of an input that is drawn
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,7 +152,7 @@ def target_of_run(
     """The run's model with its best weights, and random inputs to its measure. model: that model, if it is in
     memory already"""
     run = Run.open(path)
-    if run.config.kind is None:
+    if run.config.kind is None and run.config.build is None:
         raise RegardError(
             f"{path} holds the weights of a module of your own, which only you can make: write a function "
             "that makes it, puts "
@@ -173,9 +176,28 @@ def target_of_run(
         recipe = recipe_of(run)
         inputs = recipe.sample_inputs(network, seed=seed, tokens=tokens, rows=rows)
         return Target(inputs=inputs, make_reader=lambda: recipe.reader(run, network), **known)
-    inputs = network.sample_inputs(seed, tokens, rows)
+    if run.config.inputs is not None and run.config.kind is None:
+        inputs = _draw_inputs(run.config.inputs, seed)
+    else:
+        inputs = network.sample_inputs(seed, tokens, rows)
     unknown = ForeignModel(model=network, inputs=inputs, random=True)
     return Target(inputs=inputs, make_reader=lambda: foreign_reader(unknown) or FixedReader(inputs), **known)
+
+
+def _draw_inputs(known: Mapping[str, Any], seed: int) -> dict[str, Tensor]:
+    """Random inputs of the shapes that a module of the user's own was trained on."""
+    random, found = torch.Generator().manual_seed(seed), dict[str, Tensor]()
+    for name, about in known.items():
+        shape, dtype = [int(each) for each in about["shape"]], getattr(torch, str(about["dtype"]), None)
+        if not isinstance(dtype, torch.dtype) or not 0 < math.prod(shape) <= MOST_NUMBERS or min(shape) < 1:
+            raise RegardError(f"config.json says that the input {name!r} is {about}, which is no tensor to draw")
+        if dtype == torch.bool or "mask" in name:
+            found[name] = torch.ones(shape, dtype=dtype)
+        elif dtype.is_floating_point:
+            found[name] = torch.randn(shape, generator=random).to(dtype)
+        else:
+            found[name] = torch.randint(about["most"] + 1, shape, generator=random).to(dtype)
+    return found
 
 
 # ---- functions

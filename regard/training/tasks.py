@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.data.batch import IGNORE, Batch, Source
 from regard.errors import RegardError, did_you_mean
 from regard.nn.eval_mode import eval_mode
+from regard.symmetry.output import main_tensor
 from regard.training.cross_entropy import cross_entropy
 from regard.training.scores import Count, ScoreList, Scores, Sums, number_batches
 
@@ -59,14 +60,25 @@ def call(model: nn.Module, batch: Batch) -> Tensor:
             "documents; use a decoder with exact attention, or one text in each row"
         )
     first, *others = batch
-    out: Tensor = model(batch[first], **{name: batch[name] for name in others if name in known})
-    return out
+    more = {name: batch[name] for name in others if name in known}
+    if first in known and first != next(iter(known)):
+        out = model(**{first: batch[first]}, **more)
+    else:
+        out = model(batch[first], **more)
+    if isinstance(out, Tensor):
+        return out
+    found = main_tensor(out)  # of what models of Hugging Face return: the logits
+    if found is None:
+        raise RegardError(
+            f"{type(inner).__name__} returned {type(out).__name__}, and none of it is a tensor of outputs"
+        )
+    return found
 
 
 @lru_cache(maxsize=64)
-def _parameters(forward: Callable[..., Any]) -> frozenset[str]:
-    """The names of what a forward method takes, looked up once."""
-    return frozenset(inspect.signature(forward).parameters)
+def _parameters(forward: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What a forward method takes besides self, looked up once."""
+    return dict(list(inspect.signature(forward).parameters.items())[1:])
 
 
 # ── tasks

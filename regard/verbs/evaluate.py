@@ -22,6 +22,7 @@ from regard.targets.imported import open_run
 from regard.training.memory import retain_freed_memory
 from regard.verbs.console import spinner
 from regard.verbs.options import check_single_path, one_word, read_options, take_options
+from regard.verbs.own_module import evaluate_module
 from regard.verbs.predict import as_given, configure, read_differently
 
 
@@ -79,6 +80,8 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
         raise RegardError(f"--out must be a table ({AMONG}), got {os.fspath(out)!r}")
     if out is not None:
         check_answers_file(out, [] if data is None else [os.fspath(data)])
+    if run.config.recipe is None:
+        return evaluate_module(run, data)
     recipe, options = configure(recipe_of(run), options)
     if options and data is None:
         raise RegardError(f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too")

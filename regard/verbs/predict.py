@@ -6,8 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from regard import files
 from regard.config import config, from_dict
 from regard.data.array import Array
 from regard.data.dialect import TableConfig
-from regard.data.rows_in_memory import NAME, rows_as_file, rows_of
 from regard.data.tables import table_of
 from regard.errors import RegardError, did_you_mean, name_keywords
 from regard.files import json_text
-from regard.recipes.answers import check_answers_file, is_answers_file, is_lines_file, plain_cell, write_answers
+from regard.recipes.answers import check_answers_file, is_answers_file, is_lines_file, write_answers
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
 from regard.recipes.settings import path_of
@@ -30,6 +28,7 @@ from regard.runs.run import Run
 from regard.targets.imported import open_run
 from regard.training.memory import retain_freed_memory
 from regard.verbs.options import read_options, take_options
+from regard.verbs.own_module import predict_module
 
 Place = str | os.PathLike[str]
 LISTED = 10  # files that are named one by one
@@ -115,24 +114,22 @@ def iter_predictions(
 
 
 def _predict(run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any] | None) -> Iterator[Prediction]:
+    if run.config.recipe is None:
+        yield from predict_module(run, inputs)
+        return
     recipe, options = configure(recipe_of(run), options)
     run = read_differently(run, recipe, options)
-    with ExitStack() as stack:
-        given: Sequence[Any]
-        if recipe.problem_of_run(run) is None:
-            given, names = _open_inputs(inputs, run, recipe, stack)
-        else:
-            given, names = list_inputs(inputs), {}
-        table = None if out is None or not is_answers_file(out) else out
-        if table is not None:
-            check_answers_file(table, [file for file in given if isinstance(file, str)])
-        elif out is not None:
-            recipe.check_output(run, given, out)
-        found = recipe.predict(run, given)
-        if out is not None and table is None:
-            found = recipe.draw(run, given, found, out)
-        named = (_restore_name(prediction.without_nan(), names) for prediction in found)
-        yield from named if table is None else write_answers(named, table)
+    given = list_inputs(inputs)
+    table = None if out is None or not is_answers_file(out) else out
+    if table is not None:
+        check_answers_file(table, [file for file in given if isinstance(file, str)])
+    elif out is not None:
+        recipe.check_output(run, given, out)
+    found = recipe.predict(run, given)
+    if out is not None and table is None:
+        found = recipe.draw(run, given, found, out)
+    found = (prediction.without_nan() for prediction in found)
+    yield from found if table is None else write_answers(found, table)
 
 
 def list_inputs(inputs: Any) -> list[Any]:
@@ -143,45 +140,6 @@ def list_inputs(inputs: Any) -> list[Any]:
         several = any(isinstance(each, str | os.PathLike) for each in inputs)
     found = list(inputs) if several and table_of(inputs) is None else [inputs]
     return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in found]
-
-
-def _open_inputs(inputs: Any, run: Run, recipe: Recipe, stack: ExitStack) -> tuple[list[str], Mapping[str, str]]:
-    """The inputs as paths or texts; those in memory are files until the stack closes: path -> name."""
-    if (rows := rows_of(inputs)) is not None:
-        file = stack.enter_context(rows_as_file(rows, lambda row: json_text(plain_cell(dict(row)))))
-        return [file], {file: NAME}
-    one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
-    several = [inputs] if one else inputs
-    return recipe.expand_inputs(_to_paths(several, run, recipe)), {}
-
-
-def _restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction:
-    """With what an input from memory is called, in place of the file that it was for a while."""
-    file = next((each for each in (prediction.input, prediction.source) if each in names), None)
-    if file is None and len(names) == 1:  # a part of it, such as a set of a table
-        file = next(iter(names))
-    if file is None:
-        return prediction
-    name = names[file]
-    if prediction.error is None:
-        error = None
-    else:
-        error = prediction.error.replace(file, name)
-    source = name if prediction.source == file else prediction.source
-    return replace(prediction, input=prediction.input.replace(file, name), error=error, source=source)
-
-
-def _to_paths(several: Sequence[Any], run: Run, recipe: Recipe) -> list[str]:
-    """Inputs as strings, as on a command line."""
-    for each in several:
-        if not isinstance(each, str | os.PathLike):
-            also = f", {recipe.in_memory}" if recipe.in_memory else ""
-            raise RegardError(
-                f"predict takes texts, paths of files, or rows of a table as dicts{also}, got "
-                f"{type(each).__name__}; for inputs of your own call the model itself: "
-                f"regard.load({str(run.path)!r})"
-            )
-    return [os.fspath(each) for each in several]
 
 
 @name_keywords

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from torch import nn
 
-from regard import config as configs
-from regard.data.batch import Source
 from regard.data.progress import Note
-from regard.data.row_source import TensorSource
 from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords
-from regard.look import report as reports
-from regard.look.plot import curves
-from regard.models.registered_model import registered_name
 from regard.recipes.base import get_recipe, settings_of
 from regard.recipes.request import Place, TrainRequest
 from regard.runs.environment import shell_command
-from regard.runs.lock import exclusive_lock
-from regard.runs.new_run import latest_run_path, new_run, new_run_path
+from regard.runs.new_run import latest_run_path
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.targets.imported import open_run
-from regard.training import loop
-from regard.training.config import TrainConfig
 from regard.training.memory import retain_freed_memory
 from regard.training.progress import Ending, Observer, watch
 from regard.training.ranks import current_ranks, join_ranks, started_by_torchrun, telling_errors
-from regard.training.tasks import as_task, check_labels
 from regard.verbs.console import progress_printer
 from regard.verbs.finish import files_in_a_line, laws_in_a_line
 from regard.verbs.launch import is_worker, launch, wanted_processes
 from regard.verbs.look import read_laws
 from regard.verbs.options import check_single_path, help_text, pop_options, read_settings_options
+from regard.verbs.own_module import train_module
 from regard.verbs.repeat import open_to_resume, repeated_over, resume_runs, start_runs
 from regard.verbs.train_run import check_resumable, resume_run, start_run
 
@@ -68,7 +58,7 @@ def train(
         train("sets", data="clouds", options={"data.folds": 5}).facts["test"]["accuracy"]["mean"]
         train(model=my_module, task="classify", data=(x, y), steps=500)
 
-    data      a path for a recipe; for a module a pair of tensors, a Dataset or a Source
+    data      a path for a recipe; for a module a pair of tensors or arrays, a Dataset, a DataLoader or a Source
     model     the kind of model of a recipe ("decoder"), or a module
     task      of a module: "classify", "regress", "next token", or a function (model, batch) -> loss; of a recipe
               what --task takes ("permutation")
@@ -85,9 +75,7 @@ def train(
         if recipe is not None or start is not None:
             raise RegardError("give a module of your own, or a recipe (with start=), not both")
         plain = {**budget, **(options or {})}
-        return _train_module(
-            model, task, data, out=out, resume=resume, options=plain, observers=watching, report=report
-        )
+        return train_module(model, task, data, out=out, resume=resume, options=plain, observers=watching, report=report)
     if recipe is None or not (task is None or isinstance(task, str)):
         raise RegardError("name a recipe such as 'text', or give a module as model= with its task=")
     wanted = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
@@ -178,52 +166,3 @@ def explain(words: list[str]) -> str:
     taken, rest = pop_options(words[1:], tuple(FIRST))
     kind = recipe.choose_kind(taken.get("--model"), taken.get("--task"), taken.get("--data"))
     return help_text(recipe, taken.get("--data"), kind, rest, every="--help-all" in rest)
-
-
-# ── a module
-
-
-def _train_module(
-    model: nn.Module,
-    task: str | Callable[..., Any] | Any,
-    data: Any,
-    *,
-    out: Place | None = None,
-    resume: bool = False,
-    options: Mapping[str, Any] | None = None,
-    observers: Sequence[Observer] = (),
-    report: bool = True,
-) -> Run:
-    """Train any module on a pair of tensors, a Dataset or a Source. options: those of TrainConfig"""
-    settings = {name.removeprefix("train."): value for name, value in (options or {}).items()}
-    config = configs.from_dict(TrainConfig, settings)
-    if config.seeds is not None:
-        raise RegardError(
-            f"seeds={config.seeds} needs a recipe, which makes a new model for each; call train for each seed, "
-            "with a new module"
-        )
-    if task is None or data is None:
-        raise RegardError(
-            "a module needs a task ('classify', 'regress', 'next token' or a function) and data to train on"
-        )
-    if isinstance(data, Source):
-        source = data
-    else:
-        source = TensorSource(data, batch=config.batch, seed=config.seed)
-    wanted = as_task(task)
-    check_labels(model, wanted, source, data)
-    with ExitStack() as after:
-        if resume:
-            run = Run.open(latest_run_path(None) if out is None else out)
-            after.enter_context(exclusive_lock(run.state))
-        else:
-            kind = registered_name(model)
-            about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
-            about |= {"model": model.config} if kind is not None else {}
-            create = after.enter_context(new_run(new_run_path("module") if out is None else out))
-            run = create(about)
-        loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)
-        if report:
-            curves(run)
-            reports.of_module(run, model)
-    return run

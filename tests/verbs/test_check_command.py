@@ -109,7 +109,13 @@ def test_a_cache_without_a_step_function_is_not_measured_and_not_as_declared(mod
 def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monkeypatch):
     data = torch.randn(20, 4), torch.zeros(20).long()
     train.train(
-        model=torch.nn.Linear(4, 2), task="classify", data=data, out="mine", steps=1, observers=[], report=False
+        model=torch.nn.Sequential(torch.nn.Linear(4, 2)),
+        task="classify",
+        data=data,
+        out="mine",
+        steps=1,
+        observers=[],
+        report=False,
     )
     code, out, err = run(capsys, "mine")
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -117,7 +123,7 @@ def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monk
         "regard: mine holds the weights of a module of your own, which only you can make: write a function"
     )
     assert err.endswith("returns (model, inputs), and give my_module:my_function instead\n")
-    with pytest.raises(ValueError, match=r"module.*\(Linear\); build.*load_weights\(Run\.open\("):
+    with pytest.raises(ValueError, match=r"module.*\(Sequential\); build.*load_weights\(Run\.open\("):
         generate.load("mine")
 
 

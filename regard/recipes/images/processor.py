@@ -23,7 +23,18 @@ from regard.config import Amount, Count, Size, config
 from regard.data.array import Array
 from regard.data.batch import Batch
 from regard.data.cache import cache_folder
-from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read, readable, to_channels
+from regard.data.image_files import (
+    Damaged,
+    Fit,
+    Pixels,
+    fit_square,
+    header,
+    header_of,
+    pillow,
+    read,
+    readable,
+    to_channels,
+)
 from regard.data.splits import TRAIN, complete_splits
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
@@ -321,11 +332,18 @@ def choose_size(examples: Examples, config: ImagesConfig) -> tuple[int, int]:
 
 
 def _headers(examples: Examples) -> list[tuple[int, int, bool]]:
-    """Width, height and greyness of some of the files, evenly chosen; of those that can be opened."""
+    """Width, height and greyness of some of the images, evenly chosen; of those that can be opened."""
     seen = []
     for i in range(0, len(examples), max(1, len(examples) // LOOKED_AT)):
-        with suppress(Damaged):
-            seen.append(header(examples.inputs(i)["image"]))
+        image = examples.inputs(i)["image"]
+        if isinstance(image, np.ndarray):
+            height, width, *channels = image.shape
+            seen.append((width, height, channels in ([], [1])))
+        elif not isinstance(image, str | bytes):
+            seen.append(header_of(image))
+        else:
+            with suppress(Damaged):
+                seen.append(header(image))
     return seen
 
 

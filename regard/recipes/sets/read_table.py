@@ -183,10 +183,10 @@ def _refuse_cells(
     """Raise one error about all cells that cannot be learned from. words: of the columns of ids and targets"""
     problems = []
     for i, name in enumerate(used):
-        cells = {"cell that is no number": wrong[:, i]}
+        for told in table.tell_cells(name, {"cell without a number": wrong[:, i]}):
+            problems.append(f"{told} ({table.cells(name)[int(wrong[:, i].argmax())]!r})")
         if config.missing == "refuse":
-            cells["missing cell"] = holes[:, i]
-        problems += table.tell_cells(name, cells)
+            problems += table.tell_cells(name, {"missing cell": holes[:, i]})
     for name, texts in words.items():
         if config.missing == "refuse":
             problems += table.tell_cells(name, {"missing cell": np.array([text is None for text in texts])})

@@ -38,8 +38,10 @@ def read(tmp_path):
     (tmp_path / "cache").mkdir()
 
     def prepare(given=None, **config):
-        request = TrainRequest(recipe=RECIPE, data=config.pop("path", given))
-        settings = request.settings({f"data.{name}": value for name, value in config.items()})
+        data = config.pop("path", given)
+        options = {f"data.{name}": value for name, value in config.items()}
+        request = TrainRequest(recipe=RECIPE, data=data, options=options)
+        settings = request.settings()
         context = DataContext(cache=tmp_path / "cache", examples=request.examples)
         return Inputs(RECIPE.prepare(settings, context))
 
@@ -47,7 +49,7 @@ def read(tmp_path):
 
 
 def defaults(data, kind=None, **options):
-    return TrainRequest(recipe=RECIPE, data=data, kind=kind).settings(options)
+    return TrainRequest(recipe=RECIPE, data=data, model=kind, options=options).settings()
 
 
 def write_images(folder, count=6, shade=100):

@@ -1,6 +1,5 @@
 """Graphs made ready for training, as a command does it, and what became of them."""
 
-import os
 from functools import cached_property
 from pathlib import Path
 
@@ -16,10 +15,11 @@ from regard.recipes.request import TrainRequest
 
 def prepared(data=None, seed=0, batch=8, model=None, **options):
     """The job for this data, these options of it, and options of the model."""
-    request = TrainRequest(recipe=RECIPE, data=os.fspath(data) if isinstance(data, Path) else data)
     known = {f"data.{name}": value for name, value in options.items()}
     known |= {f"model.{name}": value for name, value in (model or {}).items()}
-    settings = request.settings(known | {"train.seed": seed, "train.batch": batch})
+    known |= {"train.seed": seed, "train.batch": batch}
+    request = TrainRequest(recipe=RECIPE, data=data, options=known)
+    settings = request.settings()
     return RECIPE.prepare(settings, DataContext(cache=Path("unused"), examples=request.examples))
 
 

@@ -9,7 +9,7 @@ from regard.recipes.request import TrainRequest
 
 def prepared(data, seed=0, batch=8, cache=Path("unused"), **options):
     """The job for this data and these options of it."""
-    request = TrainRequest(recipe=RECIPE, data=data)
     options = {f"data.{name}": value for name, value in options.items()}
-    settings = request.settings(options | {"train.seed": seed, "train.batch": batch})
+    request = TrainRequest(recipe=RECIPE, data=data, options=options | {"train.seed": seed, "train.batch": batch})
+    settings = request.settings()
     return RECIPE.prepare(settings, DataContext(cache=cache, examples=request.examples))

@@ -262,6 +262,6 @@ def test_what_a_page_sends_is_read_by_its_content(solids):
 )
 def test_what_cannot_be_is_said_in_one_line(options, words):
     with pytest.raises(ValueError, match=words):
-        TrainRequest(recipe=get_recipe("meshes")).settings(options)
+        TrainRequest(recipe=get_recipe("meshes"), options=options).settings()
     with pytest.raises(FileNotFoundError, match="did you mean screws"):
         MeshesProcessor(MeshesConfig(path="screw")).read("screw", want="learn")

@@ -9,7 +9,7 @@ from regard.recipes.sets.recipe import RECIPE
 
 def prepared(data, seed=0, batch=8, **options):
     """The job for this data and these options of it."""
-    request = TrainRequest(recipe=RECIPE, data=data)
     options = {f"data.{name}": value for name, value in options.items()}
-    settings = request.settings(options | {"train.seed": seed, "train.batch": batch})
+    request = TrainRequest(recipe=RECIPE, data=data, options=options | {"train.seed": seed, "train.batch": batch})
+    settings = request.settings()
     return RECIPE.prepare(settings, DataContext(cache=Path("unused"), examples=request.examples))
