@@ -233,9 +233,9 @@ def judge_neighbours(run: Run, judge: Run, data: Path, spread: float, count: int
     noise = torch.randn(codes.shape, generator=torch.Generator().manual_seed(0))
     made = model.decode_mean(codes + spread * codes.std(0) * noise)
     predictor: Any = regard.load(judge.path)
-    corpus = judge.config.corpus or {}
-    said = predictor((made - corpus["mean"][0]) / corpus["deviation"][0]).argmax(-1)
-    names = list(corpus["labels"])
+    light = (judge.config.processor or {})["fitted"]
+    said = predictor((made - light["mean"][0]) / light["deviation"][0]).argmax(-1)
+    names = list(judge.config.labels)
     true = torch.tensor([names.index(str(label)) for label in held["y_test"][:count]])
     return {
         "accuracy": float((said == true).float().mean()),

@@ -165,7 +165,7 @@ def shuffled(args: argparse.Namespace) -> None:
     seen = {}
     for name in ("rotary", "learned", "none"):
         run, _, _ = learned(str(args.mnist), "vit", 0, {"train.steps": args.steps, "model.position": name})
-        about = run.config.corpus
+        about = run.config.processor["fitted"]
         x = (test - about["mean"][0]) / about["deviation"][0]
         model: Any = regard.load(str(run.path)).eval()
         seen[name] = [accuracy(model, in_other_order(x, model.config.patch, share), answer) for share in SHARES]

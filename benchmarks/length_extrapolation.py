@@ -32,7 +32,8 @@ from positions import Stretch, loss
 from regard.files import write_json
 from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, prepare
+from regard.recipes.text.config import TextConfig
+from regard.recipes.text.dataset import Corpus, TextSource, prepare
 from regard.training.tasks import NextToken
 from regard.verbs import train
 

@@ -191,7 +191,7 @@ def judge(task: Task, work: Path, sizes: dict[str, Any]) -> dict[str, Any]:
     far = task.far(text)
     for memory in TRAINED:
         run = learn(task, memory, work, sizes)
-        corpus = run.config.corpus
+        corpus = run.config.counts
         assert corpus is not None
         first = corpus["tokens"] - corpus["test"]
         tokenizer = tokenizers.load(run.verify("tokenizer.json"))

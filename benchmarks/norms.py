@@ -29,7 +29,8 @@ from torch import Tensor, nn
 from regard.data.batch import Batch
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.experts import PlainMLP
-from regard.recipes.text.dataset import Corpus, TextConfig, prepare
+from regard.recipes.text.config import TextConfig
+from regard.recipes.text.dataset import Corpus, prepare
 
 HERE = Path(__file__).parent
 DEPTHS, PLACEMENTS = (4, 16, 48), ("pre", "post", "deepnorm")

@@ -32,7 +32,8 @@ from regard.data.batch import IGNORE, Batch
 from regard.models.attentions import FullAttention, WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, prepare
+from regard.recipes.text.config import TextConfig
+from regard.recipes.text.dataset import Corpus, TextSource, prepare
 from regard.training.config import TrainConfig
 from regard.training.step import Stepper
 from regard.training.tasks import MaskedToken, NextToken, Task

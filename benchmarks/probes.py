@@ -20,7 +20,8 @@ from alternate import keep, table
 from torch import Tensor, nn
 
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.recipes.text.dataset import TextConfig, prepare
+from regard.recipes.text.config import TextConfig
+from regard.recipes.text.dataset import prepare
 from regard.training.config import TrainConfig
 from regard.training.step import Stepper
 from regard.training.tasks import NextToken

@@ -21,7 +21,8 @@ import torch
 import torch.nn.functional as F
 from alternate import keep, table
 
-from regard.recipes.text.dataset import TextConfig, prepare
+from regard.recipes.text.config import TextConfig
+from regard.recipes.text.dataset import prepare
 from regard.training.progress import Observer
 from regard.verbs import train
 

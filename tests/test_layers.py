@@ -247,7 +247,7 @@ def test_a_planted_import_the_wrong_way_is_caught(tmp_path, text):
         ("recipes/base.py", "from regard.recipes.text import reader", "recipes may not import recipes.text"),
         (
             "recipes/images/draw.py",
-            "from regard.recipes.text.job import x",
+            "from regard.recipes.text.reader import x",
             "recipes.images may not import recipes.text",
         ),
     ],

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from regard.config import Rare, config
+from regard.data.text_files import NO_TEXT, find_format
 from regard.errors import RegardError
 
 SAMPLE = 1 << 18  # characters that decide about marks and quotes
@@ -23,20 +24,15 @@ LONGEST = 1 << 26  # characters of a line
 WIDEST = 1 << 14  # columns
 COMMON, RARE = (",", ";", "\t", "|"), (" ", "^", "~", ":")
 LINE_END = b"\n"
+NO_TABLE = {  # what a text that is no table begins with, and what then to do
+    b"<!DOCTYPE": "a web page; download the file itself",
+    b"<!doctype": "a web page; download the file itself",
+    b"<html": "a web page; download the file itself",
+    b"<?xml": "XML; save the table as CSV first",
+    b"version https://git-lfs": "a pointer to a file of Git LFS; get the file itself with git lfs pull",
+    b"{\\rtf": "a document; save the table as CSV first",
+}
 NAMES = {"\t": "tab", " ": "blanks"}
-REFUSED = (  # what a file begins with, and what then to do
-    (b"PK\x03\x04", "a zip archive; take the table out of it first"),
-    (b"%PDF", "a PDF; take the table out of it first"),
-    (b"\xfd7zXZ", "packed by xz; unpack it first (unxz)"),
-    (b"\x89HDF", "an HDF5 file; save the table as CSV first"),
-    (b"SQLite format", "a database; save the table as CSV first"),
-    (b"<!DOCTYPE", "a web page; download the file itself"),
-    (b"<!doctype", "a web page; download the file itself"),
-    (b"<html", "a web page; download the file itself"),
-    (b"<?xml", "XML; save the table as CSV first"),
-    (b"version https://git-lfs", "a pointer to a file of Git LFS; get the file itself with git lfs pull"),
-    (b"{\\rtf", "a document; save the table as CSV first"),
-)
 _CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?(?: ?(?P<p>[AaPp])\.?[Mm]\.?)?"
 _AFTER_DATE = rf"(?:(?:T| +){_CLOCK}(?: ?(?P<z>Z|[+-]\d{{2}}:?\d{{2}}))?)?$"
 TIME = f"^{_CLOCK}$"
@@ -119,9 +115,8 @@ class Scan(NamedTuple):
 def scan(stream: Any, path: str, config: TableConfig = DEFAULTS) -> Scan:
     """Look at all bytes of a text: which encoding they have, and where quotes are."""
     chunk = stream.read(1 << 20)
-    for start, words in REFUSED:
-        if chunk.lstrip().startswith(start):
-            raise RegardError(f"{path} is {words}")
+    if (words := find_format(chunk.lstrip(), NO_TEXT | NO_TABLE)) is not None:
+        raise RegardError(f"{path} is {words}")
     marked = config.encoding or _marked_encoding(chunk)
     encoding = marked or "utf-8"
     try:

@@ -65,7 +65,7 @@ def place_of(name: str, names: Sequence[str], path: str, advice: str, taken: Ite
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns in memory."""
+    """Columns in memory; or what is known of a file, without rows, whose `batches` have them."""
 
     path: str
     columns: Columns
@@ -75,6 +75,8 @@ class Table:
     repeated: tuple[str, ...] = ()  # names that several columns have in the file
     rows: Array | None = None  # the number of each row in the file
     locate: Locate = count_rows
+    parts: Callable[[], Iterator[Columns]] | None = None  # of a file that is read again part by part
+    count: int = 0  # its rows
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -116,6 +118,24 @@ class Table:
     def where(self, row: int) -> str:
         return f"line {self.line(row)} of {self.path}"
 
+    def batches(self) -> Iterator[Table]:
+        """The rows, some thousand at once."""
+        if self.parts is None:
+            yield self
+            return
+        first = 0
+        for columns in self.parts():
+            part = replace(self, columns=columns, parts=None)
+            yield replace(part, rows=np.arange(first, first + len(part)))
+            first += len(part)
+
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each row as it is, with its line."""
+        for part in self.batches():
+            rows = zip(*map(list_values, part.columns.values()), strict=True)
+            named = (dict(zip(part.columns, row, strict=True)) for row in rows)
+            yield from zip(part.lines(range(len(part))), named, strict=True)
+
     # ── texts
 
     def cells(self, name: str) -> list[Any]:
@@ -140,12 +160,6 @@ class Table:
         found: dict[str, int] = {}
         numbers = [found.setdefault(text or "", len(found)) for text in self.texts(name)]
         return list(found), np.array(numbers, dtype=np.int64)
-
-    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each row as it is, with its line."""
-        rows = zip(*map(list_values, self.columns.values()), strict=True)
-        named = (dict(zip(self.columns, row, strict=True)) for row in rows)
-        return zip(self.lines(range(len(self))), named, strict=True)
 
     # ── numbers and dates
 
@@ -243,47 +257,10 @@ def _is_text(column: Any) -> bool:
 # ── opening
 
 
-@dataclass(frozen=True, eq=False)
-class OpenTable:
-    """A file that was looked at as a whole, and is read again part by part."""
-
-    empty: Table  # what is known of it, without rows
-    count: int  # of rows
-    parts: Callable[[], Iterator[Columns]]
-
-    @property
-    def path(self) -> str:
-        return self.empty.path
-
-    @property
-    def names(self) -> list[str]:
-        return self.empty.names
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.empty.notes
-
-    def place(self, name: str, advice: str, taken: Iterable[str | None] = ()) -> int:
-        return self.empty.place(name, advice, taken)
-
-    def batches(self) -> Iterator[Table]:
-        """The rows, some thousand at once."""
-        first = 0
-        for columns in self.parts():
-            part = replace(self.empty, columns=columns)
-            yield replace(part, rows=np.arange(first, first + len(part)))
-            first += len(part)
-
-    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each row as it is, with its line."""
-        return chain.from_iterable(part.records() for part in self.batches())
-
-
-def open_table(path: PathLike, config: TableConfig = DEFAULTS, least: int = 1) -> OpenTable:
-    """Look at a whole file: its dialect, and what its columns are. least: columns that it must have"""
-    source = open_source(str(path), config, least)
-    empty, count = _look(source, config)
-    return OpenTable(empty, count, source.parts)
+def open_table(path: PathLike, config: TableConfig = DEFAULTS, least: int = 1) -> Table:
+    """Look at a whole file: its dialect, and what its columns are; its rows are in `batches`. least: columns that it must
+    have"""
+    return _look(open_source(str(path), config, least), config)
 
 
 def names_of(path: PathLike, config: TableConfig = DEFAULTS) -> list[str]:
@@ -312,13 +289,12 @@ def table_of(given: Any, config: TableConfig = DEFAULTS) -> Table | None:
 
 def _read_whole(source: Source, config: TableConfig) -> Table:
     kept: list[Columns] = []
-    empty, _ = _look(source, config, kept)
-    return replace(empty, columns=join_parts(kept, empty.names))
+    found = _look(source, config, kept)
+    return replace(found, columns=join_parts(kept, found.names), parts=None)
 
 
-def _look(source: Source, config: TableConfig, kept: list[Columns] | None = None) -> tuple[Table, int]:
-    """Read all of a table once, to say what its columns are, and count its rows. kept: where its parts are kept, if they
-    are"""
+def _look(source: Source, config: TableConfig, kept: list[Columns] | None = None) -> Table:
+    """Read all of a table once, to say what its columns are. kept: where its parts are kept, if they are"""
     finders = {name: _ValueFinder(config) for name in source.names}
     first = size = 0  # rows and bytes until now
     with readable_as(source.path, "a table"):
@@ -343,7 +319,7 @@ def _look(source: Source, config: TableConfig, kept: list[Columns] | None = None
         if kinds[name].how:
             said.append(f"{name}: {kinds[name].how}")
     notes = [f"{source.path}: {', '.join(said)}"] if source.said or marks == {"comma"} else []
-    empty = Table(
+    return Table(
         source.path,
         {name: pa.nulls(0) for name in finders},
         kinds,
@@ -351,8 +327,9 @@ def _look(source: Source, config: TableConfig, kept: list[Columns] | None = None
         nulls=config.nulls or (),
         repeated=source.repeated,
         locate=source.locate,
+        parts=source.parts,
+        count=first,
     )
-    return empty, first
 
 
 WORDS = (

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedReader
 from itertools import pairwise
 from pathlib import Path
@@ -285,23 +285,32 @@ def _changed(path: str) -> ValueError:
     return RegardError(f"{path} changed while it was read; run this again when nothing writes to it")
 
 
-_HEADS = (  # what a file begins with, and what then to do
-    (b"\xff\xfe", "it looks like UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 old > new)"),
-    (b"\xfe\xff", "it looks like UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 old > new)"),
-    (b"\x1f\x8b", "it is compressed; unpack it first (gunzip)"),
-    (b"BZh", "it is compressed; unpack it first (bunzip2)"),
-    (b"\xfd7zXZ", "it is compressed; unpack it first (unxz)"),
-    (b"\x28\xb5\x2f\xfd", "it is compressed; unpack it first (unzstd)"),
-    (b"PK\x03\x04", "it is a zip archive (perhaps a document); take the text out of it first"),
-    (b"%PDF", "it is a PDF; take the text out of it first (pdftotext)"),
-)
+UTF_16 = "UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 old > new)"
+PACKED = {  # what a packed file begins with, and what then to do
+    b"\xff\xfe": UTF_16,
+    b"\xfe\xff": UTF_16,
+    b"\x1f\x8b": "packed by gzip; unpack it first (gunzip)",
+    b"BZh": "packed by bzip2; unpack it first (bunzip2)",
+    b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it first (unzstd)",
+}
+NO_TEXT = {  # the same of what holds no text
+    b"PK\x03\x04": "a zip archive (perhaps a document); take the content out of it first",
+    b"%PDF": "a PDF; take the content out of it first (pdftotext)",
+    b"\xfd7zXZ": "packed by xz; unpack it first (unxz)",
+    b"\x89HDF": "an HDF5 file; save its content as text first",
+    b"SQLite format": "a database; save its content as text first",
+}
+
+
+def find_format(head: bytes, formats: Mapping[bytes, str]) -> str | None:
+    """What a file is that is not read, and what then to do, by its first bytes."""
+    return next((words for start, words in formats.items() if head.startswith(start)), None)
 
 
 def _advice(head: bytes) -> str:
     """What to do with a file that is not text, by its first bytes."""
-    for start, words in _HEADS:
-        if head.startswith(start):
-            return words
+    if (words := find_format(head, PACKED | NO_TEXT)) is not None:
+        return f"it is {words}"
     if b"\0" in head:
         return "give text only: a glob such as 'folder/**/*.txt' takes some files of a folder"
     return "it may be Latin-1 or Windows-1252; save it as UTF-8 (iconv -f WINDOWS-1252 -t UTF-8 old > new)"

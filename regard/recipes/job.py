@@ -10,7 +10,6 @@ from typing import Any
 
 from torch import nn
 
-from regard import config as configs
 from regard import registry
 from regard.data.array import Array
 from regard.data.batch import Batch, Source
@@ -78,8 +77,6 @@ class Job:
     task: Task
     source: Source
     problem: str | None = None  # what is learned, by its name in the recipe
-    # a summary of the data, a dataclass of the recipe; `corpus` in config.json. None: see `processor`
-    info: Any = None
     processor: Any = None  # what reads the data, a Processor: the section of this name in config.json
     counts: Mapping[str, int] = field(default_factory=dict)  # examples of each split, and what else was counted
     source_name: str | None = None  # where the data is from, as a person calls it
@@ -110,8 +107,6 @@ class Job:
     @property
     def summary(self) -> dict[str, Any]:
         """What config.json says of the data: later commands read as the training did, and see whether it changed."""
-        if self.processor is None:
-            return {"corpus": configs.to_dict(self.info)}
         return {"processor": self.processor.store(), "counts": dict(self.counts)}
 
     def build(self) -> nn.Module:

@@ -41,6 +41,7 @@ class Problem(ABC):
     train: ClassVar[Any] = TrainConfig  # the class of the section of the training
     options: ClassVar[type[Any] | None] = None  # of regard predict and evaluate, besides those of the data
     generate_options: ClassVar[type[Any] | None] = None  # of regard generate; None: it generates nothing
+    reads_first: ClassVar[bool] = True  # is the data read before the defaults, which may depend on it?
 
     def settings_class(self, kind: str) -> type[Settings]:
         """The class of the settings for a kind of model."""
@@ -86,13 +87,16 @@ class Problem(ABC):
         if data is not None:
             task, split, labels = self.read_other(run, data, context, options)
             return evaluate_split(model, task, split, labels)
-        job = self.prepare_again(run, context)
+        job = self.prepare_again(run, context, options)
         return evaluate_finished(model, job, job.best_split)
 
-    def prepare_again(self, run: Run, context: DataContext) -> Job:
+    def settings_of(self, run: Run, options: Any = None) -> Settings:
+        """The settings of a run, changed as the options of a command say."""
+        return read_settings(self.settings_class(str(run.config.kind)), run)
+
+    def prepare_again(self, run: Run, context: DataContext, options: Any = None) -> Job:
         """The data of a run, if it is still the same."""
-        kind = str(run.config.kind)
-        job = self.prepare(read_settings(self.settings_class(kind), run), kind, context)
+        job = self.prepare(self.settings_of(run, options), str(run.config.kind), context)
         check_same_data(run, job, "Give the data to evaluate on with --data")
         return job
 

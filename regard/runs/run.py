@@ -119,7 +119,7 @@ class Run:
 
     # ── configuration
 
-    def section(self, cls: type[C], name: Literal["model", "data", "train", "corpus", "processor"]) -> C:
+    def section(self, cls: type[C], name: Literal["model", "data", "train", "processor"]) -> C:
         """A part of config.json as the dataclass of its owner.
 
         A class may name fields that hold paths, in `paths`: those count from where the run was started if
@@ -161,7 +161,7 @@ class Run:
         self.write("config.json", config.to_json())
         self.config = config
 
-    def agree(self, name: Literal["model", "data", "train", "corpus"], config: Any, but: Iterable[str] = ()) -> None:
+    def agree(self, name: Literal["model", "data", "train"], config: Any, but: Iterable[str] = ()) -> None:
         """Raise if a section differs from that at the start of the run. but: keys that may differ"""
         changed = configs.differences(self.section(type(config), name), config)
         changed = [each for each in changed if each[0] not in set(but)]

@@ -29,10 +29,8 @@ class RunConfig:
     model: dict[str, Any] | None = None  # sections
     data: dict[str, Any] | None = None
     train: dict[str, Any] | None = None
-    corpus: dict[str, Any] | None = None  # a summary of the data, for people and for later commands
-    # of supervised data: how it is read and what is predicted, and how many examples each split has
-    processor: dict[str, Any] | None = None
-    counts: dict[str, Any] | None = None
+    processor: dict[str, Any] | None = None  # how its data is read, and what is predicted
+    counts: dict[str, Any] | None = None  # how many examples each split has, and what else was counted
     unit: str = "tokens"  # the unit of the speed that training prints
     origin: str | None = None  # the run that it started from
     folder: str | None = None  # from which relative paths of data count, seen from the run's own folder
@@ -47,8 +45,7 @@ class RunConfig:
     def labels(self) -> tuple[str, ...]:
         """The classes of a classifier; none for others."""
         target = (self.processor or {}).get("target") or {}
-        found = target.get("classes") or (self.corpus or {}).get("labels") or ()
-        return tuple(map(str, found))
+        return tuple(map(str, target.get("classes") or ()))
 
     def to_json(self) -> dict[str, Any]:
         """As it is written; what is not there is left out."""

@@ -18,7 +18,7 @@ from regard.runs.load import build
 from regard.runs.run import Run
 
 MOST = 400  # points of a curve
-SECTIONS = ("model", "data", "train", "corpus", "processor", "counts")
+SECTIONS = ("model", "data", "train", "processor", "counts")
 Point = tuple[int, float, float]  # step, seconds since the start of the run, loss
 
 
@@ -158,7 +158,7 @@ def _outcome(run: Run, events: Sequence[Mapping[str, Any]], best: Mapping[str, A
         return Outcome(split="test", measures=_measures(tests[-1]), count=tests[-1].get("count"), step=kept)
     if best is None:
         return None
-    count = (run.config.counts or run.config.corpus or {}).get("validation")
+    count = (run.config.counts or {}).get("validation")
     return Outcome(
         split="validation", measures=_measures(best), count=count if isinstance(count, int) else None, step=kept
     )

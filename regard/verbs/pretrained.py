@@ -101,8 +101,8 @@ def _model_card(run: Run, plain: dict[str, Any]) -> str:
 
 
 def _data(run: Run) -> list[str]:
-    corpus = run.config.counts or run.config.corpus or {}
-    counts = [f"- {name}: {corpus[name]:,}" for name in COUNTS if type(corpus.get(name)) is int and corpus[name]]
+    known = run.config.counts or {}
+    counts = [f"- {name}: {known[name]:,}" for name in COUNTS if type(known.get(name)) is int and known[name]]
     labels = run.config.labels
     if not counts and not labels:
         return ["## Data", "", "Nothing is recorded about its data.", ""]

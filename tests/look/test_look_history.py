@@ -15,11 +15,8 @@ class Told:
     """A run with these settings and looks at its validation split."""
 
     def __init__(self):
-        data, corpus = (
-            {"path": None, "augment": {"crop": 0.125, "flip": False}},
-            {"labels": ["a", "b"], "skipped": []},
-        )
-        self.config = RunConfig(regard="0", data=data, corpus=corpus)
+        data = {"path": None, "augment": {"crop": 0.125, "flip": False}}
+        self.config = RunConfig(regard="0", data=data, processor={"labels": ["a", "b"], "skipped": []})
 
     def metrics(self):
         return [
@@ -47,4 +44,4 @@ def test_the_last_weights_are_not_called_the_best():
 def test_settings_are_told_by_their_whole_names():
     rows = dict(history.about(nn.Linear(2, 2), "mine", Told())["rows"])
     assert rows["data.augment.crop"] == "0.125" and rows["data.augment.flip"] == "no" and "data.path" not in rows
-    assert rows["corpus.labels"] == "a, b" and rows["corpus.skipped"] == "none" and rows["machine.cores"] == "2"
+    assert rows["processor.labels"] == "a, b" and rows["processor.skipped"] == "none" and rows["machine.cores"] == "2"

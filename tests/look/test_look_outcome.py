@@ -54,7 +54,7 @@ def test_it_says_what_was_trained_on_what_and_how_good_it_is():
         (each for each in run.metrics() if each["event"] == "validation"), key=lambda e: (e["accuracy"], -e["loss"])
     )
     assert "20 steps" in found["sentence"] and "films.csv: 61 rows" in found["sentence"]
-    held = run.config.corpus["validation"]
+    held = run.config.counts["validation"]
     first = found["figures"][0]
     assert first == {
         "measure": "accuracy", "said": say_percent(best["accuracy"]), "split": "validation", "of": f"of {held} rows",

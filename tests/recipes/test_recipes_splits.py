@@ -13,7 +13,8 @@ from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.request import TrainRequest
-from regard.recipes.text.dataset import TextConfig, encode_corpus
+from regard.recipes.text.config import TextConfig
+from regard.recipes.text.dataset import encode_corpus
 from regard.verbs.train_run import prepare_job
 from tests.recipes.graphs.prepared import Read as read
 from tests.recipes.tiny_data import COUNT, KINDS

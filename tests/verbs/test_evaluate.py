@@ -54,7 +54,7 @@ def test_a_language_model_on_its_own_text_and_on_another(language_model, tmp_pat
     assert (
         found.split == "validation"
         and found.unit == "tokens"
-        and found.count == language_model.config.corpus["validation"]
+        and found.count == language_model.config.counts["validation"]
     )
     assert found.measures["loss"] == pytest.approx(last(language_model, "validation")["loss"], rel=1e-6)
     assert found.measures["perplexity"] == pytest.approx(math.exp(found.measures["loss"]))

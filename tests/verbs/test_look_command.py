@@ -48,7 +48,7 @@ def made_run(path):
     torch.manual_seed(0)
     characters = Characters(" abcdefghij")
     model = Decoder(DecoderConfig(vocab=characters.size, context=32, dim=32, depth=2, heads=4))
-    run = create_run(path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}})
+    run = create_run(path, {"recipe": "text", "problem": "next", "kind": "decoder", "model": model.config, "data": {}})
     run.publish(save(model.state_dict()))
     run.write("tokenizer.json", characters.to_json())
     run.append(

@@ -78,7 +78,7 @@ def test_each_seed_is_a_complete_run_and_the_summary_is_of_them(seeds):
 def test_seeds_change_the_training_and_not_the_splits(seeds):
     configs = [run.config for run in seeds.runs]
     assert [config.train["seed"] for config in configs] == [3, 4, 5]
-    assert all(config.data["seed"] == 3 and config.corpus == configs[0].corpus for config in configs)
+    assert all(config.data["seed"] == 3 and config.counts == configs[0].counts for config in configs)
     assert len({losses(run)[0] for run in seeds.runs}) == 3
 
 

@@ -165,7 +165,7 @@ def check_resumed(words, how, started, settings, out):
     problem = recipe.problem_of(started.data, kind)
     known = {"recipe": recipe.name, "kind": kind, "problem": None if problem is None else problem.name}
     if over is None:
-        sections = {**known, "unit": "rows", "corpus": {}}
+        sections = {**known, "unit": "rows"}
         sections |= {"data": started.data, "model": started.model, "train": started.train}
         if "start" in how:
             sections |= {"from": str(Run.open(how["start"]).path), "imported": None}

@@ -15,7 +15,7 @@ from regard.errors import RegardError
 from regard.recipes.base import get_recipe
 from regard.recipes.settings import apply_settings
 from regard.recipes.start_from import copy_weights
-from regard.recipes.text import job as jobs
+from regard.recipes.text import language_model as jobs
 from regard.runs.run import Run
 from regard.runs.run_group import Repeats
 from regard.training import ranks

@@ -139,7 +139,7 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
         rows.append(["parameters that a token passes", f"{active:,}"])
     if run is not None:
         rows += [[f"{event}.{key}", value] for event, found in best_scores(run).items() for key, value in found.items()]
-        for section in ("model", "data", "train", "corpus", "processor", "counts"):
+        for section in ("model", "data", "train", "processor", "counts"):
             values = getattr(run.config, section)
             if values is not None:
                 rows += _flat(values, f"{section}.")

@@ -3,7 +3,8 @@ without seeing each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,38 +12,133 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from regard.config import Natural, Vocab, config
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator, pack_rows, pad_rows
-from regard.data.chat_template import ChatTemplate, without_prefix
+from regard.data.chat_template import (
+    FILE,
+    PLAIN,
+    ChatTemplate,
+    check_messages,
+    read_chat_template,
+    try_template,
+    without_prefix,
+)
 from regard.data.learn_tokenizer import learn
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
-from regard.data.tokenizer import Tokenizer
+from regard.data.table_formats import JSON_LINES
+from regard.data.tables import names_of, open_table
+from regard.data.text_files import find
+from regard.data.tokenizer import Tokenizer, half_a_character
 from regard.errors import RegardError
-from regard.recipes.text.chat_rows import Chat, read_chats
 from regard.recipes.text.config import ChatConfig
 from regard.recipes.text.dataset import CHARACTERS_UP_TO
 from regard.recipes.text.tokenizer import learn_subwords, load_given_tokenizer
+from regard.runs.run import Run
 
 OF_PACKING = 21  # the random numbers by which rows are packed
+MESSAGES, PROMPT, ANSWER = "messages", "prompt", "answer"
+LABELLED = {"text", "label"}  # columns of a table with labels, which it is if it has both
+ROWS = f"give .jsonl rows with '{MESSAGES}', or with '{PROMPT}' and '{ANSWER}'"
 
 
-@config
-class ChatInfo:
-    """A summary of conversations in numbers."""
+# ── rows of a file
 
-    path: str
-    rows: Natural  # conversations
-    train: Natural
-    validation: Natural
-    test: Natural = 0
-    tokens: Natural
-    answers: Natural  # tokens of answers, which are predicted
-    cut: Natural  # conversations that are longer than the context
-    longest: Natural  # tokens of a conversation, before it was cut
-    kind: str  # of the tokens
-    vocabulary: Vocab
+
+class Chat(NamedTuple):
+    """A conversation, and its line in the file."""
+
+    line: int
+    messages: list[dict[str, str]]
+
+
+def looks_like_chats(path: str | None) -> bool:
+    """Does the first row of this file hold a conversation?"""
+    if path is None or not path.lower().endswith(JSON_LINES):
+        return False
+    with suppress(ValueError, OSError):
+        (file, *others) = find(path)
+        names = set(names_of(file.path))
+        return not others and not names >= LABELLED and (MESSAGES in names or names >= {PROMPT, ANSWER})
+    return False
+
+
+def read_chats(path: str) -> list[Chat]:
+    """All conversations of a file; an error names the line."""
+    (file, *others) = find(path)
+    if others or not file.path.lower().endswith(JSON_LINES):
+        raise RegardError(f"conversations are one file that ends in {' or '.join(JSON_LINES)}, got {path}")
+    chats = []
+    for line, row in open_table(file.path).records():
+        try:
+            chats.append(Chat(line, _read_messages(row)))
+        except RegardError as error:
+            raise RegardError(f"line {line} of {path}: {error}") from error
+    if not chats:
+        raise RegardError(f"{path} has no rows; {ROWS}")
+    return chats
+
+
+def _read_messages(row: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The messages of a row; there is an answer among them, and something before it."""
+    if row.get(MESSAGES) is not None:
+        messages = row[MESSAGES]
+        if not isinstance(messages, list):
+            raise RegardError(f"'{MESSAGES}' must be a list, got {str(messages)[:40]!r}")
+        check_messages(messages)
+    else:
+        messages = [
+            {"role": role, "content": _read_cell(row, name)} for name, role in ((PROMPT, "user"), (ANSWER, "assistant"))
+        ]
+    found = [{"role": each["role"], "content": each["content"]} for each in messages]
+    answers = [number for number, each in enumerate(found) if each["role"] == "assistant"]
+    if not answers:
+        raise RegardError("it has no answer: no message has the role assistant")
+    if answers[0] == 0:
+        raise RegardError("its first message is an answer (role assistant), but nothing comes before it")
+    if any(not found[number]["content"].strip() for number in answers):
+        raise RegardError("it has an empty answer; fill it in, or remove the row")
+    if half := half_a_character("".join(each["content"] for each in found)):
+        raise RegardError(str(half))
+    return found
+
+
+def _read_cell(row: Mapping[str, Any], name: str) -> str:
+    if name not in row or row[name] is None:
+        raise RegardError(f"it has no '{name}'; {ROWS}")
+    if not isinstance(row[name], str):
+        raise RegardError(f"'{name}' must be a text, got {str(row[name])[:40]!r}")
+    found: str = row[name]
+    return found
+
+
+# ── the template
+
+
+def choose_template(data: ChatConfig, old: Run | None) -> ChatTemplate:
+    """The template that is asked for, that of the run that is resumed or started from, or the plain one."""
+    own = None if old is None else (old.config.data or {}).get("template")
+    if data.template is not None and data.template != own:
+        return read_chat_template(data.template)
+    if old is not None and (old.path / FILE).exists():
+        return load_template(old)
+    if data.template is not None:
+        return read_chat_template(data.template)
+    return PLAIN
+
+
+def load_template(run: Run) -> ChatTemplate:
+    """The template that a run keeps; one that is not ours is tried first."""
+    found = run.read(FILE)
+    if found is None:
+        raise RegardError(
+            f"{run.path} has no chat template, because it was not trained on conversations; use --prompt, or train it "
+            f"on some: regard train text --from {run.quoted} --data chats.jsonl"
+        )
+    template = ChatTemplate.from_json(found)
+    if template != PLAIN:
+        try_template(template)
+    return template
 
 
 # ── one conversation
@@ -123,22 +219,19 @@ class ChatCorpus:
         return found
 
     @property
-    def info(self) -> ChatInfo:
-        """A summary in numbers, for people and for later commands."""
-        counts = np.bincount(self.splits, minlength=3).tolist()
-        return ChatInfo(
-            path=self.path,
-            rows=len(self.chats),
-            train=counts[TRAIN],
-            validation=counts[VALIDATION],
-            test=counts[TEST],
-            tokens=sum(len(chat.ids) for chat in self.chats),
-            answers=sum(int(chat.answer[1:].sum()) for chat in self.chats),
-            cut=self.cut,
-            longest=self.longest,
-            kind=self.tokenizer.name,
-            vocabulary=self.tokenizer.size,
-        )
+    def counts(self) -> dict[str, int]:
+        """What was counted, for people and for later commands. Splits are in conversations."""
+        splits = np.bincount(self.splits, minlength=3).tolist()
+        return {
+            "conversations": len(self.chats),
+            "train": splits[TRAIN],
+            "validation": splits[VALIDATION],
+            "test": splits[TEST],
+            "tokens": sum(len(chat.ids) for chat in self.chats),
+            "answers": sum(int(chat.answer[1:].sum()) for chat in self.chats),
+            "cut": self.cut,
+            "longest": self.longest,
+        }
 
     @property
     def notes(self) -> tuple[str, ...]:

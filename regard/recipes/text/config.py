@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from regard.config import Amount, Length, Rare, Share, Vocab, config
 from regard.data.dialect import TableConfig
 from regard.data.splits import Folds, SplitConfig, check_splits
 from regard.errors import RegardError
+from regard.models.decoder import DecoderConfig
+from regard.recipes.settings import Settings
 from regard.recipes.supervised import SupervisedConfig
 
 TokenChoice = Literal["auto", "characters", "bytes", "words", "bpe"]
@@ -95,6 +100,25 @@ class ChatConfig(SplitConfig):
     def __post_init__(self) -> None:
         check_tokens(self)
         check_splits(self, "conversations")
+
+
+@config
+class TextEvaluateOptions:
+    """How a language model is evaluated: options of `regard evaluate` that only runs of text have."""
+
+    # tokens before a segment that a causal LM sees; 0: none; None: as many as in training
+    memory: Annotated[int, Field(ge=0, le=2**22)] | None = None
+
+    def apply(self, settings: Settings) -> Settings:
+        """The settings of a run, with this memory."""
+        if self.memory is None:
+            return settings
+        if not isinstance(settings.model, DecoderConfig):
+            raise RegardError(
+                f"--memory {self.memory} is for a causal LM with attention (--model decoder), and this run is "
+                "none; leave it out"
+            )
+        return replace(settings, model=replace(settings.model, memory=self.memory))
 
 
 def check_tokens(config: Any) -> None:

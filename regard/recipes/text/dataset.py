@@ -12,7 +12,6 @@ from typing import IO, Any, cast
 import numpy as np
 import torch
 
-from regard.config import Natural, Vocab, config
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Source, generator
@@ -30,6 +29,7 @@ from regard.recipes.text.tokenizer import load_given_tokenizer
 # Up to this size, "auto" means characters: each of 8,192 subwords of about four bytes would occur fewer than
 # 500 times on average, too rarely to learn a vector for it; and a small model learns to spell within minutes.
 CHARACTERS_UP_TO = 16_000_000  # bytes
+MEMORIES = 8  # a stretch to be judged is at least so many memories long, so that most of it is read with a full one
 PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each thread
 LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the text make 100 MB
 FORMAT = 2  # to be raised when the same text would give another tokenizer.json or other ids
@@ -140,23 +140,6 @@ def make_shards(options: ShardOptions, *, cache: Path, note: Note | None = None)
     return write_shards(options, choose, tell)
 
 
-@config
-class TextInfo:
-    """A summary of a text in numbers."""
-
-    path: str
-    files: Natural
-    bytes: Natural
-    characters: Natural
-    tokens: Natural
-    train: Natural  # tokens
-    validation: Natural
-    test: Natural = 0
-    kind: str  # of the tokens
-    vocabulary: Vocab
-    bytes_per_token: float
-
-
 @dataclass(frozen=True, eq=False)
 class Corpus:
     """A text as ids. Ids before `split` are the train split, those before `end` the validation split, and the
@@ -184,21 +167,16 @@ class Corpus:
         return cast(store.Mapped, self.ids[len(self.ids) if self.end is None else self.end :])
 
     @property
-    def info(self) -> TextInfo:
-        """A summary in numbers, for people and for later commands."""
-        return TextInfo(
-            path=self.path,
-            files=self.files,
-            bytes=self.bytes,
-            characters=self.characters,
-            tokens=len(self.ids),
-            train=len(self.train),
-            validation=len(self.validation),
-            test=len(self.test),
-            kind=self.tokenizer.name,
-            vocabulary=self.tokenizer.size,
-            bytes_per_token=self.bytes / len(self.ids),
-        )
+    def counts(self) -> dict[str, int]:
+        """What was counted, for people and for later commands. Splits are in tokens."""
+        splits = {"train": len(self.train), "validation": len(self.validation), "test": len(self.test)}
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "characters": self.characters,
+            "tokens": len(self.ids),
+            **splits,
+        }
 
     def check(self, context: int) -> None:
         """Raise a ValueError if the train split is too short for a window of this context."""
@@ -214,10 +192,10 @@ class Corpus:
                 f"use --data.context {self.split - 1} or less, or give more text"
             )
 
-    def source(self, batch: int, context: int, seed: int) -> TextSource:
+    def source(self, batch: int, context: int, seed: int, memory: int = 0) -> TextSource:
         """Batches of `batch` windows of `context` tokens."""
         self.check(context)
-        return TextSource(self.ids, self.split, batch, context, seed, self.end)
+        return make_source(self.ids, self.split, batch, context, seed, self.end, memory=memory)
 
 
 class TextSource(Source):
@@ -276,6 +254,55 @@ class TextSource(Source):
         real = torch.from_numpy(~beyond[:, 1:])  # the last token has no target
         inputs = {"tokens": ids[:, :-1].where(real, 0), "real": real}
         return Batch(inputs, ids[:, 1:].where(real, IGNORE), size=real.numel())
+
+
+class StreamSource(TextSource):
+    """Segments in order: row i of each batch goes on where row i of the batch before ended.   tokens, target: b n
+
+    The train split is cut into as many streams as a batch has rows, all of one length. At the end of an epoch
+    all begin again, up to a segment later, as the seed and the epoch say, and nothing is remembered. Validation
+    and test batches hold long stretches, which follow each other without gap or overlap.
+    """
+
+    whole = "each row goes on where it ended in the batch before, with a memory"  # why it is one process' work
+
+    def __init__(
+        self, ids: Array, split: int, batch: int, context: int, seed: int, end: int | None = None, *, memory: int
+    ) -> None:
+        super().__init__(ids, split, batch, context, seed, end)
+        self.memory = memory
+
+    def batch(self, step: int) -> Batch:
+        segments = (self.split - 1) // (self.rows * self.context)
+        if segments == 0:
+            raise RegardError(
+                f"{self.split:,} tokens are too few for {self.rows} streams of segments of {self.context}; use "
+                f"--train.batch {(self.split - 1) // self.context} or less, a smaller --data.context, or more text"
+            )
+        epoch, place = divmod(step, segments)
+        spare = self.split - 1 - self.rows * segments * self.context
+        first = int(generator(self.seed, epoch).integers(0, min(self.context, spare + 1)))
+        starts = first + np.arange(self.rows) * segments * self.context + place * self.context
+        return self._windows(starts).replace(follows=place > 0)
+
+    def _between(self, first: int, end: int) -> Iterator[Batch]:
+        """Stretches that predict the tokens first … end − 1."""
+        stretch = max(MEMORIES * self.memory // self.context, 1) * self.context
+        count = -(-(end - first) // stretch)
+        starts = first - 1 + stretch * np.arange(count)
+        for place in range(0, count, self.rows):
+            some = starts[place : place + self.rows]
+            longest = min(stretch, end - 1 - int(some[0]))
+            yield self._windows(some, end, longest)
+
+
+def make_source(
+    ids: Array, split: int, batch: int, context: int, seed: int, end: int | None = None, *, memory: int = 0
+) -> TextSource:
+    """Windows drawn at random, or with a memory segments in order."""
+    if memory:
+        return StreamSource(ids, split, batch, context, seed, end, memory=memory)
+    return TextSource(ids, split, batch, context, seed, end)
 
 
 # ── the tokenizer of a text

@@ -6,6 +6,7 @@ Sizes that depend on the data (the size of the vocabulary) are filled in when th
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +21,9 @@ from regard.models.recurrent import GRUConfig, LSTMConfig
 from regard.models.token_model import TokenConfig
 from regard.recipes.example import Examples
 from regard.recipes.settings import Settings, check_choice, settings_of_kind
-from regard.recipes.text.chat_rows import looks_like_chats
+from regard.recipes.text.chats import looks_like_chats
 from regard.recipes.text.config import ChatConfig, LabelledTextConfig, TextConfig
 from regard.recipes.text.dataset import CHARACTERS_UP_TO
-from regard.runs.run_config import RunConfig
 from regard.training.config import TrainConfig
 
 UNKNOWN = 1  # stands for a size that follows from the data
@@ -44,7 +44,7 @@ KINDS: dict[str, type[TokenConfig]] = {"lstm": LSTMConfig, "gru": GRUConfig, "co
 LANGUAGE_MODELS = ("decoder", *KINDS)
 PLAIN_MODELS = ("decoder", "encoder", "permutation", *KINDS)
 MODELS = (*PLAIN_MODELS, "additive")
-# what a model of plain text learns (--task) -> the kinds of model that can, the default first
+# what a model of plain text learns (--task, the name of a problem) -> the kinds of model that can, the default first
 TASKS = {"next": LANGUAGE_MODELS, "masked": ("encoder",), "permutation": ("permutation",)}
 CHAT_MODELS = ("decoder",)  # only its mask keeps conversations in one row apart
 LABELLED_MODELS = ("encoder", *KINDS, "additive")
@@ -140,26 +140,9 @@ def labelled_defaults(data: LabelledTextConfig, examples: Examples | None, kind:
     return settings_of_kind(kind, LabelledTextConfig)(data=data, model=model, train=train)
 
 
-def settings_class_of(config: RunConfig) -> type[Settings]:
-    """The class of the settings of a run without labels, with this config.json."""
-    return settings_of_kind(str(config.kind), ChatConfig if is_chat(config) else TextConfig)
-
-
-def kind_of(model: TokenConfig) -> str:
-    """The kind of model that a config builds."""
-    return next(kind for kind, cls in KINDS.items() if type(model) is cls)
-
-
-def is_language_model(config: RunConfig) -> bool:
-    """Does it predict the next token?"""
-    return config.kind in LANGUAGE_MODELS and config.problem is None
-
-
-def is_chat(config: RunConfig) -> bool:
-    """Was it trained on conversations?"""
-    return config.kind in CHAT_MODELS and "template" in (config.data or {})
-
-
-def is_permutation(config: RunConfig) -> bool:
-    """Does it predict tokens in any order, the one of the text among them?"""
-    return config.kind == "permutation"
+# the section of the data -> its defaults, for what was read and for a kind of model
+DEFAULTS: dict[type[Any], Callable[[Any, Examples | None, str | None], Settings]] = {
+    TextConfig: plain_defaults,
+    LabelledTextConfig: labelled_defaults,
+    ChatConfig: chat_defaults,
+}

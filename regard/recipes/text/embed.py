@@ -57,6 +57,26 @@ def embed_texts(model: Any, tokenizer: tokenizers.Tokenizer, texts: Sequence[str
     return found
 
 
+class TextVectors:
+    """Texts, each with a vector of length 1: a product of two is their cosine."""
+
+    def __init__(self, texts: list[str], tokenizer: tokenizers.Tokenizer) -> None:
+        self.texts, self.tokenizer = texts, tokenizer
+        self._kept: Tensor | None = None
+
+    def vectors(self, model: Any, *, keep: bool = True) -> Tensor:
+        """Those of all texts. keep: for the next time, because the model will not have changed.   n d"""
+        if not keep:
+            return self.embed(model, self.texts)
+        if self._kept is None:
+            self._kept = self.embed(model, self.texts)
+        return self._kept
+
+    def embed(self, model: Any, texts: list[str]) -> Tensor:
+        """The vectors of any texts.   n d"""
+        return torch.from_numpy(embed_texts(model, self.tokenizer, texts))
+
+
 def _pooled(model: Any, tokens: Tensor, real: Tensor | None) -> Tensor:
     """The mean over the tokens of each text; a classifier has a pool of its own.   b n -> b d"""
     features: Tensor = model.features(tokens, real=real)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,19 +12,25 @@ from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
-from regard.look.reader import Reader
+from regard.look.reader import GONE, Reader
 from regard.models.attentions import note_attention
 from regard.recipes.example import Examples
-from regard.recipes.job import DataContext, Job
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.prediction import Prediction
 from regard.recipes.settings import Settings
 from regard.recipes.supervised import Supervised
 from regard.recipes.supervised_reader import SupervisedReader
+from regard.recipes.text.config import TextEvaluateOptions
 from regard.recipes.text.defaults import is_labelled
 from regard.recipes.text.embed import embed
 from regard.recipes.text.processor import TextsFitted, TextsProcessor
 from regard.recipes.text.reader import move_tokens
 from regard.recipes.text.tokenizer import attach_tokenizer, fit_sizes, inherit_tokenizer
 from regard.runs.run import Run
+from regard.training.tasks import Task
+
+HELD_OUT = "This text is from the data and was held out from training; --input shows one of yours."
+OF_THE_DATA = "This text is from the data, and the model may have learned from it; --input shows one of yours."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +49,7 @@ class LabelledText(Supervised):
         tokenizer = inherit_tokenizer(start, config)
         if tokenizer is None:
             return None
-        return TextsProcessor(config, TextsFitted(kind=tokenizer.name, vocabulary=tokenizer.size, tokenizer=tokenizer))
+        return TextsProcessor(config, TextsFitted.of(tokenizer))
 
     def prepare(self, settings: Settings, kind: str, context: DataContext) -> Job:
         job = super().prepare(settings, kind, context)
@@ -53,8 +59,23 @@ class LabelledText(Supervised):
         return replace(job, model=model, notes=(*job.notes, *note_attention(model, settings.data.context)))
 
     def describe(self, job: Job) -> str:
-        fitted = job.processor.fitted
-        return f"{super().describe(job)}, tokens: {fitted.vocabulary:,} {fitted.kind}"
+        return f"{super().describe(job)}, {job.processor.fitted.describe()}"
+
+    def settings_of(self, run: Run, options: TextEvaluateOptions | None = None) -> Settings:
+        settings = super().settings_of(run)
+        return settings if options is None else options.apply(settings)
+
+    def predict(
+        self, run: Run, inputs: Sequence[Any], options: TextEvaluateOptions | None = None
+    ) -> Iterator[Prediction]:
+        self.settings_of(run, options)
+        return super().predict(run, inputs)
+
+    def read_other(
+        self, run: Run, data: Any, context: DataContext, options: TextEvaluateOptions | None = None
+    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+        self.settings_of(run, options)
+        return super().read_other(run, data, context)
 
     def next_command(self, run: Run) -> str:
         return f'regard predict {run.quoted} "..."'
@@ -76,6 +97,13 @@ class LabelledTextReader(SupervisedReader):
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
         return move_tokens(given, values)
+
+    def _of_the_run(self) -> ModelInput:
+        """With a note that says whether the model may have learned from the text that is shown."""
+        found = super()._of_the_run()
+        if GONE in found.notes:
+            return found
+        return replace(found, notes=(*found.notes, OF_THE_DATA if self._kept() is None else HELD_OUT))
 
     def _of_data(self, name: str | None) -> ModelInput:
         if not (self.run.config.train or {}).get("examples", True):

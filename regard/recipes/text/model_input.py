@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.look.model_input import Action, ModelInput, Moved, Parts, Removal, Tokens, fit_columns, kept_places
-from regard.recipes.text.text_vectors import TextVectors
+from regard.recipes.text.embed import TextVectors
 
 LONGEST = 64  # the longest text whose tokens can be moved
 PLACES = ("where", "position_ids")  # inputs that hold the place of each token

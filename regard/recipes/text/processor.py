@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config import Natural, Vocab, config
+from regard.config import Natural, config
 from regard.data.array import Array
 from regard.data.batch import Batch, pad_rows
 from regard.data.learn_tokenizer import learn
@@ -32,7 +32,7 @@ from regard.recipes.text.given_text import is_given_file
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.ngram_features import Spelling, TokenIds, fill_bag, usual_lengths
 from regard.recipes.text.read_texts import read_parts_of_table, read_table_of_texts, read_text
-from regard.recipes.text.tokenizer import keep_tokenizer, learn_subwords, load_given_tokenizer
+from regard.recipes.text.tokenizer import RunTokenizer, learn_subwords, load_given_tokenizer
 from regard.runs.number_format import say_number
 from regard.runs.run import Run
 
@@ -42,15 +42,12 @@ LONGEST_MEAN_WORD = 12.0
 
 
 @config
-class TextsFitted:
+class TextsFitted(RunTokenizer):
     """The tokens of the train split: with the weights, all that a prediction needs."""
 
-    kind: str  # of the tokens
-    vocabulary: Vocab
     spelled: bool = False  # does the model read what tokens are made of?
     tokens: Natural = 0  # of all texts, by which other data is noticed
     longest: Natural = 0
-    tokenizer: Any = field(default=None, metadata={"file": "tokenizer.json"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +89,7 @@ class TextsProcessor(Processor[LabelledTextConfig, TextsFitted]):
         tokenizer = self._learn_tokenizer(examples, train) if start is None else start.tokenizer
         # the gate of an encoder is made for one class of several; numbers are learned far better without
         spelled = getattr(model, "bag", False) and (self._is_one_class or not isinstance(model, EncoderConfig))
-        fitted = TextsFitted(kind=tokenizer.name, vocabulary=tokenizer.size, spelled=bool(spelled), tokenizer=tokenizer)
-        return replace(self, fitted=fitted)
+        return replace(self, fitted=replace(TextsFitted.of(tokenizer), spelled=bool(spelled)))
 
     def _learn_tokenizer(self, examples: Examples, train: Array) -> Tokenizer:
         """The tokenizer of the config, learned from the train split (characters: from all texts, so that none is
@@ -232,7 +228,7 @@ class TextsProcessor(Processor[LabelledTextConfig, TextsFitted]):
     # ── files
 
     def save(self, run: Run) -> None:
-        keep_tokenizer(run, self.tokenizer)
+        self.fitted.save(run)
 
     def load(self, run: Run) -> Self:
         if not run.tokenizer_file.exists():

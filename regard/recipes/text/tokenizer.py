@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from regard.config import Vocab, config
 from regard.data.batch import generator
 from regard.data.learn_tokenizer import learn
 from regard.data.text_files import sample_sizes
@@ -54,10 +55,29 @@ def inherit_tokenizer(run: Run | None, data: Any) -> Tokenizer | None:
     return load(run.verify("tokenizer.json"))
 
 
-def keep_tokenizer(run: Run, tokenizer: Tokenizer) -> None:
-    """Write it beside the weights, once."""
-    if not run.tokenizer_file.exists():
-        run.write("tokenizer.json", tokenizer.to_json())
+@config
+class RunTokenizer:
+    """The tokenizer of a run: config.json has its kind and size, a file beside the weights the rest."""
+
+    kind: str  # of the tokens
+    vocabulary: Vocab
+    tokenizer: Any = field(default=None, metadata={"file": "tokenizer.json"})
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        return cls(kind=tokenizer.name, vocabulary=tokenizer.size, tokenizer=tokenizer)
+
+    def store(self) -> dict[str, Any]:
+        """For config.json."""
+        return {"kind": self.kind, "vocabulary": self.vocabulary}
+
+    def describe(self) -> str:
+        return f"tokens: {self.vocabulary:,} {self.kind}"
+
+    def save(self, run: Run) -> None:
+        """Write the tokenizer beside the weights, once."""
+        if not run.tokenizer_file.exists():
+            run.write("tokenizer.json", self.tokenizer.to_json())
 
 
 def attach_tokenizer(run: Run, model: Any) -> Any:

@@ -7,7 +7,8 @@ import pytest
 
 import regard
 from regard.errors import RegardError
-from regard.recipes.text.dataset import TextConfig, encode_corpus, make_shards
+from regard.recipes.text.config import TextConfig
+from regard.recipes.text.dataset import encode_corpus, make_shards
 from regard.recipes.text.shards import ShardedIds, ShardOptions, open_shards
 from regard.verbs.main import main
 

@@ -21,9 +21,16 @@ from regard.models.conv import Conv, ConvConfig
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.ngrams import NGrams
 from regard.models.recurrent import GRU, LSTM, GRUConfig, LSTMConfig
-from regard.recipes.text.chat_job import choose_template
-from regard.recipes.text.chat_rows import looks_like_chats, read_chats
-from regard.recipes.text.chats import ChatConfig, ChatSource, encode_chat, prepare_chats, split_chat
+from regard.recipes.text.chats import (
+    ChatSource,
+    choose_template,
+    encode_chat,
+    looks_like_chats,
+    prepare_chats,
+    read_chats,
+    split_chat,
+)
+from regard.recipes.text.config import ChatConfig
 from regard.recipes.text.recipe import RECIPE
 from regard.training.tasks import NextToken, call
 from regard.verbs.main import main
@@ -210,7 +217,7 @@ def test_long_conversations_are_cut_and_counted(tmp_path):
     rows = [*sums(10), {"prompt": "x" * 500, "answer": "never seen"}, {"prompt": "why?", "answer": "y" * 500}]
     path = write(tmp_path / "chats.jsonl", rows)
     found = prepare_chats(ChatConfig(path=path, context=128, validation=0), PLAIN, seed=0, tokenizer=Bytes())
-    assert found.info.rows == 11 and found.info.cut == 2 and found.dropped == 1
+    assert found.counts["conversations"] == 11 and found.counts["cut"] == 2 and found.dropped == 1
     assert max(len(chat.ids) for chat in found.chats) == 129
     assert "2 of 12 conversations have more than 128 tokens" in found.notes[0]
     assert "1 of them left out" in found.notes[0]

@@ -44,7 +44,7 @@ def prepared(path, **options):
     data = LabelledTextConfig(path=str(path), **options)
     model = EncoderConfig(vocab=1, context=1, classes=1)
     settings = settings_of_kind("encoder", LabelledTextConfig)(data=data, model=model, train=TrainConfig(batch=8))
-    return RECIPE.labelled.prepare(settings, "encoder", DataContext(cache=path))
+    return RECIPE.problems["supervised"].prepare(settings, "encoder", DataContext(cache=path))
 
 
 def rows_of(path, **options):

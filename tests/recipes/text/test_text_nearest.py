@@ -12,7 +12,7 @@ from regard.look import encode_arrays, server
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.target import Target
-from regard.recipes.text import run_reader
+from regard.recipes.text import reader as readers
 from regard.recipes.text.config import LabelledTextConfig
 from regard.recipes.text.nearest_view import NEAREST
 from regard.recipes.text.processor import TextsFitted, TextsProcessor
@@ -35,7 +35,8 @@ def made_run(path, cls=Encoder, sections=None, **options):
     model = cls(config(vocab=signs.size + (cls is Encoder), context=24, dim=16, depth=2, heads=2, **options))
     kind = cls.__name__.lower()
     run = create_run(
-        path, {"recipe": "text", "kind": kind, "model": model.config, "data": {}, "corpus": {}, **(sections or {})}
+        path,
+        {"recipe": "text", "problem": "masked", "kind": kind, "model": model.config, "data": {}, **(sections or {})},
     )
     run.publish(save(model.state_dict()))
     run.write("tokenizer.json", signs.to_json())
@@ -132,7 +133,7 @@ def test_a_classifier_that_started_from_a_sentence_encoder_says_classes(tmp_path
 
 
 def test_of_many_texts_the_first_are_searched(run, file, monkeypatch):
-    monkeypatch.setattr(run_reader, "SEARCHED", 5)
+    monkeypatch.setattr(readers, "SEARCHED", 5)
     data = session_of(run, file).show({})
     assert part_of(data)["texts"] == TEXTS[:5]
     assert any("13 texts; the first 5" in note for note in data["notes"])

@@ -10,7 +10,7 @@ import torch
 from regard.errors import RegardError
 from regard.models.token_model import TokenModel
 from regard.recipes.base import get_recipe
-from regard.recipes.text import job as jobs
+from regard.recipes.text import language_model as jobs
 from regard.recipes.text.defaults import KINDS
 from regard.runs.run import Run
 from regard.training.progress import Observer

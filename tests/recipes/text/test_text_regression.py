@@ -86,7 +86,7 @@ def test_labels_are_asked_as_said(tmp_path):
     def prepared(**options):
         data, model = LabelledTextConfig(path=str(path), **options), EncoderConfig(vocab=1, context=1, classes=1)
         settings = settings_of_kind("encoder", LabelledTextConfig)(data=data, model=model, train=TrainConfig(batch=50))
-        return RECIPE.labelled.prepare(settings, "encoder", DataContext(cache=tmp_path))
+        return RECIPE.problems["supervised"].prepare(settings, "encoder", DataContext(cache=tmp_path))
 
     classes, numbers = prepared(), prepared(asks="numbers")
     assert classes.labels == tuple("12345") and classes.number is None and "asks numbers" in classes.notes[0]

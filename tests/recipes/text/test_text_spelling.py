@@ -191,10 +191,15 @@ def test_blocks_are_let_in_where_only_the_order_of_words_tells(tmp_path):
 def test_default_steps_follow_the_size_of_the_table_and_minutes_replace_them(tmp_path):
     small = write(tmp_path / "a.csv", [("some words", "a"), ("other words", "b")] * 20)
     large = write(tmp_path / "b.csv", [("some words " * 20, "a"), ("other words", "b")] * 4000)
-    request = TrainRequest(recipe=RECIPE, data=small)
-    assert request.defaults({"train.seed": 3}).train.steps == 300
-    assert request.defaults({"train.minutes": 3.0}).train.steps is None
-    assert TrainRequest(recipe=RECIPE, data=large).defaults({}).train.steps is None
+
+    def steps_of(data, **options):
+        found = TrainRequest(
+            recipe=RECIPE, data=data, options={f"train.{name}": each for name, each in options.items()}
+        )
+        return found.settings().train.steps
+
+    assert steps_of(small, seed=3) == 300
+    assert steps_of(small, minutes=3.0) is None and steps_of(large) is None
 
 
 def test_laws_of_such_a_run_hold(run):

@@ -14,9 +14,8 @@ from regard.data.batch import IGNORE
 from regard.generation.generate import generate
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.recipes.base import recipe_of
-from regard.recipes.text import job as jobs
-from regard.recipes.text.dataset import TextSource
-from regard.recipes.text.streams import StreamSource
+from regard.recipes.text import language_model as jobs
+from regard.recipes.text.dataset import StreamSource, TextSource
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from regard.training.progress import Observer
