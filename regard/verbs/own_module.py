@@ -96,12 +96,13 @@ def evaluate_module(run: Run, data: Any) -> Evaluation:
 
 def predict_module(run: Run, inputs: Any) -> Iterator[Prediction]:
     """What a run of a module gives for each row of a tensor or an array: shares of classes, or numbers."""
-    if run.config.task not in ("classify", "regress") or isinstance(inputs, str | os.PathLike):
+    given = inputs if isinstance(inputs, Tensor) else np.asarray(inputs)
+    is_numbers = isinstance(given, Tensor) or (given.dtype.kind in "fiub" and given.ndim > 0)
+    if run.config.task not in ("classify", "regress") or not is_numbers:
         raise RegardError(
             f"{run.path} is of a module of your own; predict takes a tensor or an array, for the tasks classify and "
             f"regress. For all else call the model itself: regard.load({str(run.path)!r})"
         )
-    given = inputs if isinstance(inputs, Tensor) else np.asarray(inputs)
     count = len(given)
     zeros = torch.zeros(count) if isinstance(given, Tensor) else np.zeros(count)
     model, row = load_model(run), 0
