@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
+from regard.generation.model_slots import make_slots
 from regard.generation.request import Piece, Request
 from regard.generation.sampling import Sampling
 from regard.generation.scheduler import Scheduler
-from regard.generation.slots import make_slots
 from regard.nn.linear import prepacked
 from regard.pretrained.open import read_pretrained
 

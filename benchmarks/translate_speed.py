@@ -20,7 +20,7 @@ import torch
 from alternate import keep, table, take_turns
 from torch import Tensor
 
-from regard.generation.batch_readers import generate_targets
+from regard.generation.source_reader import generate_targets
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.experts import PlainMLP
 from regard.recipes.translation.search import batches_by_length

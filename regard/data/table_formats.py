@@ -347,7 +347,9 @@ def source_of(given: Any) -> Source | None:
         data = pa.RecordBatchReader.from_stream(given).read_all()
         columns = _check_columns(zip(data.column_names, data.columns, strict=True))
     elif isinstance(given, Mapping):
-        several = given and all(isinstance(each, Sequence) and not isinstance(each, str) for each in given.values())
+        several = given and all(
+            isinstance(each, Sequence) and not isinstance(each, str | bytes) for each in given.values()
+        )
         columns = _check_columns(given.items()) if several else columns_of_rows([given])
     elif isinstance(given, Sequence) and given and all(isinstance(each, Mapping) for each in given):
         columns = columns_of_rows(given)

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.cache import Cache, Past
-from regard.errors import RegardError
-from regard.generation.slot_books import SlotBooks, pad
+from regard.generation.slots import Slots, pad
 from regard.models.caches import Caches
 from regard.models.decoder import Decoder
 
@@ -29,6 +28,8 @@ class Turn:
     row: Tensor  # t: the slot of each real token, and its place
     place: Tensor  # t
     neighbours: bool  # are the slots consecutive?
+    first: int  # the first slot
+    begin: int  # the place of its first new token
 
 
 class SlotCache(Cache):
@@ -57,11 +58,16 @@ class SlotCache(Cache):
         """Write what is new, and give back all of these slots.   b g n c -> b g m c"""
         turn, store = self.turn, self.store[name]
         assert turn is not None
+        if turn.even and turn.neighbours:
+            end = turn.begin + x.shape[2]
+            rows = store.narrow(0, turn.first, len(x))
+            rows[:, :, turn.begin : end] = x
+            return rows[:, :, :end]
         each = x.transpose(1, 2)  # b n g c
         store[turn.row, :, turn.place] = each.flatten(0, 1) if turn.real is None else each[turn.real]
         used = store[:, :, : len(turn.there)]
         if turn.neighbours:
-            return used.narrow(0, int(turn.slots[0]), len(turn.slots))
+            return used.narrow(0, turn.first, len(turn.slots))
         return used.index_select(0, turn.slots)
 
     def copy(self, source: int, target: int, length: int) -> None:
@@ -69,17 +75,12 @@ class SlotCache(Cache):
             store[target, :, :length] = store[source, :, :length]
 
 
-class CachedSlots(SlotBooks):
+class CachedSlots(Slots):
     """Slots of a Decoder. A window hides what is far; it is kept all the same, so any beginning can be reused."""
 
     model: Decoder
 
     def __init__(self, model: Decoder, count: int, capacity: int) -> None:
-        if model.stack.approximation is not None:
-            raise RegardError(
-                f"attention={model.config.attention.kind} keeps sums over a whole text, of which no beginning can be "
-                "taken back, so it cannot go on with several texts at once; give one at a time to regard generate --prompt"
-            )
         super().__init__(model, count, capacity, model.config.vocab)
         self.caches = Caches(SlotCache(count, capacity) for _ in model.stack.blocks)
 
@@ -111,11 +112,13 @@ class CachedSlots(SlotBooks):
             row=row.flatten() if real is None else row[real],
             place=place.flatten() if real is None else place[real],
             neighbours=slots == list(range(slots[0], slots[0] + len(slots))),
+            first=slots[0],
+            begin=len(self.held[slots[0]]),
         )
 
     def _before(self, slots: list[int], kept: int) -> tuple[Tensor, Tensor]:
         """Ids and places of each slot's last tokens, which n-grams look back on.   -> b kept, b kept"""
-        ids = torch.full((len(slots), kept), self.vocab, device=self.device)
+        ids = torch.full((len(slots), kept), self.model.config.vocab, device=self.device)
         places = torch.full((len(slots), kept), -torch.inf, dtype=torch.float64, device=self.device)
         for i, slot in enumerate(slots):
             last = self.held[slot][-kept:]
@@ -125,13 +128,11 @@ class CachedSlots(SlotBooks):
         return ids, places
 
     def truncate(self, slot: int, length: int) -> None:
-        """Forget what comes after the first `length` tokens; 0 empties the slot."""
         self._check_length(slot, length)
         del self.held[slot][length:]
 
     @torch.inference_mode()
     def copy(self, source: int, target: int, length: int) -> None:
-        """The target becomes the first `length` tokens of the source."""
         self._check_length(source, length)
         if self._known(target) == source:
             return self.truncate(source, length)

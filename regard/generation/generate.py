@@ -1,9 +1,9 @@
-"""Generating text with a model: sampling and beam search, token by token, over a cache.
+"""Generating text with a model, token by token: one text, or several, or those of many prompts, all over slots.
 
     for piece in generate(model, "Once upon", max_new=50, seed=0):
         print(piece, end="")
 
-A sample depends on the seed and on its own number, not on how many are drawn beside it.
+A sample depends on the seed and on its own number, not on what is drawn beside it.
 """
 
 from __future__ import annotations
@@ -11,53 +11,54 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.errors import RegardError
-from regard.generation.beam_search import Hypothesis, beam_search
-from regard.generation.incremental import IncrementalDecoder
-from regard.generation.sampling import (
-    Sampling,
-    candidates,
-    draw_tokens,
-    penalise_repeats,
-    resolve_sampling,
-    seen_tokens,
-)
-from regard.generation.slot_reader import SlotReader
-from regard.generation.stats import Stats
-from regard.generation.stops import Stops
+from regard.generation.continuations import search_continuations
+from regard.generation.model_slots import make_slots
+from regard.generation.request import Piece, Request, Stops
+from regard.generation.sampling import Sampling, resolve_sampling
+from regard.generation.scheduler import CHUNK, Counts, Scheduler
+from regard.generation.writer import Writer
 from regard.models.encoder import Encoder
 from regard.models.token_model import TokenModel
+from regard.nn.linear import prepacked
 
-Reader = IncrementalDecoder | SlotReader
-
-
-class Stream(Protocol):
-    """Turns ids into text as they come; holds back what is not yet a whole character."""
-
-    def add(self, token: int, /) -> str: ...
-    def rest(self) -> str: ...
+SLOTS = 16  # texts of many prompts that are written at once
 
 
-class Tokenizer(Protocol):
-    """What `generate` needs of a tokenizer."""
+@dataclass
+class Stats:
+    """Tokens and seconds of a prompt and of what follows it. The first new token comes with the prompt."""
 
-    def encode(self, text: str, /) -> Any: ...  # ids
-    def decode(self, ids: Any, /) -> str: ...
-    def stream(self) -> Stream: ...
+    prompt: int = 0
+    prompt_seconds: float = 0.0
+    written: int = 0  # in all samples together
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """prompt: 12 tokens in 0.01 s, 1,200 tokens/s; decoding: ..."""
+        parts = [_rate("prompt", self.prompt, self.prompt_seconds)]
+        if self.written:
+            parts.append(_rate("decoding", self.written, self.seconds))
+        return "; ".join(parts)
+
+
+def _rate(what: str, tokens: int, seconds: float) -> str:
+    rate = tokens / seconds if seconds > 0 else 0.0
+    return f"{what}: {tokens:,} tokens in {seconds:.3g} s, {rate:,.0f} tokens/s"
 
 
 def generate(
     model: Any,
     prompt: str = "",
     *,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Any = None,
     sampling: Sampling | None = None,
     stats: Stats | None = None,
     **options: Any,
@@ -69,7 +70,7 @@ def generate(
                what holds both as .model and .tokenizer.
     prompt     only its end counts where it is longer than the model's context; the text slides on from there
                without end.
-    tokenizer  None: the model's own.
+    tokenizer  has `encode`, `decode` and `stream`. None: the model's own.
     stats      what is told how long it took.
 
     A beam search writes its text in one piece. Several samples at once: `generate_samples`, here.
@@ -88,44 +89,23 @@ def generate_samples(
     model: Any,
     prompt: str = "",
     *,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Any = None,
     sampling: Sampling | None = None,
     stats: Stats | None = None,
     **options: Any,
 ) -> Iterator[tuple[int, str]]:
     """As `generate`, for `samples` texts side by side: (number of the sample, piece)."""
     sampling = resolve_sampling(sampling, options)
-    if isinstance(model, nn.Module) or not hasattr(model, "model"):
-        network = model
-    else:
-        network = model.model
+    alone = isinstance(model, nn.Module) or not hasattr(model, "model")
     if tokenizer is None:
         tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None:
         raise RegardError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
-    ends = getattr(tokenizer, "ends", ())
-    if ends:
-        sampling = replace(sampling, stop=(*sampling.stop, *ends))
-    ids = getattr(tokenizer, "size", None)
-    reader = make_reader(network, encode_prompt(tokenizer, prompt), sampling, ids)
-
-    def stream() -> Stream:
-        """Of what follows the prompt: between its last word and the next there may be a space."""
-        made = tokenizer.stream()
-        if prompt and hasattr(made, "follow"):
-            made.follow(reader.prompt[-1])
-        return made
-
+    writer = Writer(model if alone else model.model, tokenizer)
+    ids = writer.encode(prompt)
     if sampling.beams > 1:
-        return _generate_by_beams(reader, sampling, stream)
-    return _generate_by_sampling(reader, sampling, stream, Stats() if stats is None else stats)
-
-
-def make_reader(model: Any, prompt: Sequence[int], sampling: Sampling, ids: int | None = None) -> Reader:
-    """What reads a prompt and goes on: over slots where a model has them, else over caches."""
-    if hasattr(model, "slots"):
-        return SlotReader(model, prompt, sampling.max_new, ids, max(sampling.samples, sampling.beams))
-    return IncrementalDecoder(model, prompt, sampling.max_new, ids)
+        return _search(writer, prompt, ids, sampling)
+    return _draw(writer, prompt, ids, sampling, Stats() if stats is None else stats)
 
 
 def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
@@ -134,10 +114,7 @@ def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
     for number, piece in generate_samples(model, prompt, **how):
         texts[number] = texts.get(number, "") + piece
     sampling = how.get("sampling")
-    if sampling is None:
-        count = int(how.get("samples", 1))
-    else:
-        count = sampling.samples
+    count = int(how.get("samples", 1)) if sampling is None else sampling.samples
     return [texts.get(number, "") for number in range(count)]
 
 
@@ -155,88 +132,116 @@ def check_generates(model: Any) -> None:
         )
 
 
-def encode_prompt(tokenizer: Tokenizer, prompt: str) -> list[int]:
-    """The ids of the prompt, at least one: an empty prompt is the beginning of a line, or else the first
-    id."""
-    before = [int(i) for i in getattr(tokenizer, "prefix", ())]  # a model of others expects it
-    ids = [*before, *(int(i) for i in tokenizer.encode(prompt))]
-    if not ids and not prompt:
-        try:
-            ids = [int(i) for i in tokenizer.encode("\n")]
-        except ValueError:  # a text without lines
-            ids = []
-    return ids or [0]
+class Written(NamedTuple):
+    """A text that is finished."""
+
+    prompt: int  # its number
+    sample: int
+    text: str
+    finish: str  # stop, length or error
+    error: str | None = None
 
 
-def _generate_by_sampling(
-    reader: Reader, sampling: Sampling, stream: Callable[[], Stream], stats: Stats
-) -> Iterator[tuple[int, str]]:
-    """Draw token after token, each sample with its own random numbers."""
+def write_texts(
+    writer: Writer,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    *,
+    slots: int = SLOTS,
+    tell: Callable[[Counts], None] = lambda counts: None,
+) -> Iterator[Written]:
+    """The samples of each prompt, in order. Each is the text that `generate` gives for the same seed. A prompt that
+    cannot be encoded has an error in its place.
+
+    tell    is given the counts after each step
+    """
     if sampling.seed is None:
-        seed = secrets.randbits(63)
-    else:
-        seed = sampling.seed
-    rows = range(sampling.samples)
-    random = [np.random.default_rng([abs(seed), int(seed < 0), row]) for row in rows]
-    streams, stops = [stream() for _ in rows], [Stops(sampling.stop) for _ in rows]
+        sampling = replace(sampling, seed=secrets.randbits(32))
+    encoded = [_encode(writer, prompt) for prompt in prompts]
+    readable = [ids for ids in encoded if isinstance(ids, list)]
+    scheduler = _open_scheduler(writer, readable, sampling, slots)
+    texts: list[list[Piece]] = []
+    for prompt, ids in zip(prompts, encoded, strict=True):
+        for sample in range(sampling.samples):
+            texts.append([])
+            if isinstance(ids, str):
+                texts[-1].append(Piece("", (), "error", ids))
+            else:
+                scheduler.submit([_make_request(writer, prompt, ids, sampling, sample, texts[-1].append)])
+    with prepacked(writer.model) if isinstance(writer.model, nn.Module) else nullcontext():
+        for number, pieces in enumerate(texts):
+            while not (pieces and pieces[-1].finish):
+                scheduler.step()
+                tell(scheduler.snapshot())
+            last, text = pieces[-1], "".join(piece.text for piece in pieces)
+            prompt_number, sample = divmod(number, sampling.samples)
+            yield Written(prompt_number, sample, text, str(last.finish), last.error)
+
+
+def _encode(writer: Writer, prompt: str) -> list[int] | str:
+    """The ids, or what is wrong with the prompt."""
+    try:
+        return writer.encode(prompt)
+    except ValueError as error:
+        return str(error)
+
+
+def _open_scheduler(
+    writer: Writer, prompts: Sequence[Sequence[int]], sampling: Sampling, slots: int, chunk: int = CHUNK
+) -> Scheduler:
+    """What writes so many samples of each prompt, at most `slots` at once."""
+    count = max(1, len(prompts) * sampling.samples)
+    room = writer.room(max(map(len, prompts), default=1) + sampling.max_new)
+    return Scheduler(make_slots(writer.model, min(slots, count), room), ids=writer.ids, queue=count, chunk=chunk)
+
+
+def _make_request(
+    writer: Writer, prompt: str, ids: list[int], sampling: Sampling, number: int, tell: Callable[[Piece], None]
+) -> Request:
+    """One sample of a prompt."""
+    one = replace(sampling, samples=1, stop=(*sampling.stop, *writer.ends))
+    return Request(ids, one, writer.stream(ids[-1] if prompt else None), tell, number=number)
+
+
+def _draw(writer: Writer, prompt: str, ids: list[int], sampling: Sampling, stats: Stats) -> Iterator[tuple[int, str]]:
+    """Samples side by side, each with its own random numbers. The prompt is read at once."""
+    scheduler = _open_scheduler(writer, [ids], sampling, sampling.samples, chunk=sampling.samples * len(ids))
+    pieces: list[tuple[int, Piece]] = []
+
+    def tell(number: int, piece: Piece) -> None:
+        pieces.append((number, piece))
+
+    numbers = range(sampling.samples)
+    requests = [_make_request(writer, prompt, ids, sampling, row, partial(tell, row)) for row in numbers]
+    scheduler.submit(requests)
     began = time.perf_counter()
-    logits = reader.start(sampling.samples)
-    first = time.perf_counter()
-    stats.prompt, stats.prompt_seconds = len(reader.prompt), first - began
-    if sampling.repetition != 1.0:
-        seen = seen_tokens(reader.rows, logits.shape[-1])
-    else:
-        seen = None
-    for written in range(sampling.max_new):
-        if seen is not None:
-            logits = penalise_repeats(logits, seen, sampling.repetition)
-        tokens = draw_tokens(*candidates(logits, sampling), [each.random() for each in random])
-        for row in rows:
-            if piece := stops[row].add(streams[row].add(tokens[row])):
-                yield row, piece
-        if written + 1 == sampling.max_new or all(stop.done for stop in stops):
-            break
-        if seen is not None:
-            seen[torch.arange(len(tokens)), torch.tensor(tokens)] = True
-        logits = reader.step(tokens)
-        stats.written, stats.seconds = (written + 1) * len(rows), time.perf_counter() - first
-    for row in rows:
-        if piece := stops[row].add(streams[row].rest()) + stops[row].rest():
-            yield row, piece
+    first: float | None = None
+    left = True
+    while left:
+        left = scheduler.step()
+        now = time.perf_counter()
+        if first is None:
+            first, stats.prompt, stats.prompt_seconds = now, len(ids), now - began
+        stats.written, stats.seconds = max(0, scheduler.counts.written - sampling.samples), now - first
+        for number, piece in pieces:
+            if piece.text:
+                yield number, piece.text
+            if piece.finish == "error":
+                raise requests[number].cause or RegardError(piece.error or "")
+        pieces.clear()
 
 
-def _generate_by_beams(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
+def _search(writer: Writer, prompt: str, ids: list[int], sampling: Sampling) -> Iterator[tuple[int, str]]:
     """The best texts of a beam search, the best first."""
+    stop = (*sampling.stop, *writer.ends)
 
-    def text(ids: list[int]) -> str:
-        made = stream()
-        return "".join(map(made.add, ids)) + made.rest()
+    def text(new: list[int]) -> str:
+        made = writer.stream(ids[-1] if prompt else None)
+        return "".join(map(made.add, new)) + made.rest()
 
-    def ended(ids: list[int]) -> bool:
-        return any(stop in text(ids) for stop in sampling.stop)
+    def ended(new: list[int]) -> bool:
+        return any(each in text(new) for each in stop)
 
-    for number, found in enumerate(search_continuations(reader, sampling, ended if sampling.stop else None)):
-        stops = Stops(sampling.stop)
+    for number, found in enumerate(search_continuations(writer, ids, sampling, ended if stop else None)):
+        stops = Stops(stop)
         yield number, stops.add(text(found.ids)) + stops.rest()
-
-
-def search_continuations(
-    reader: Reader, sampling: Sampling, ended: Callable[[list[int]], bool] | None = None
-) -> list[Hypothesis]:
-    """The best continuations of a reader's prompt, by beam search."""
-
-    def penalised(logits: Tensor) -> Tensor:
-        if sampling.repetition == 1.0:
-            return logits
-        return penalise_repeats(logits, seen_tokens(reader.rows, logits.shape[-1]), sampling.repetition)
-
-    return beam_search(
-        lambda: penalised(reader.start()),
-        lambda tokens: penalised(reader.step(tokens.tolist())),
-        lambda rows: reader.take(rows.tolist()),
-        beams=sampling.beams,
-        max_new=sampling.max_new,
-        ended=ended,
-        length_penalty=sampling.length_penalty,
-        n_best=sampling.samples,
-    )[0]

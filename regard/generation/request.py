@@ -1,29 +1,22 @@
-"""One text that is asked for: how to draw it, how far it is, and whom to tell."""
+"""One text that is asked for: how to draw it, how far it is, where it stops, and whom to tell. Its `ids` are the only
+place that has all of them, however old."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from regard.errors import RegardError
 from regard.generation.sampling import Sampling, penalise_repeats, seen_tokens
-from regard.generation.stops import Stops
+from regard.generation.writer import Stream
 
 # stop: a stop text or the end of the text; length: as many tokens as were asked for; error: see Piece.error
 Finish = Literal["stop", "length", "cancelled", "error"]
-
-
-class TextStream(Protocol):
-    """Turns ids into text as they come; holds back what is not yet a whole character."""
-
-    def add(self, token: int, /) -> str: ...
-    def rest(self) -> str: ...
 
 
 class Token(NamedTuple):
@@ -59,7 +52,7 @@ class Request:
         self,
         prompt: Sequence[int],
         sampling: Sampling,
-        stream: TextStream,
+        stream: Stream,
         tell: Callable[[Piece], None],
         *,
         number: int = 0,
@@ -80,6 +73,7 @@ class Request:
         self.turn = 0  # its place in the queue
         self.reused = 0  # tokens of the prompt that need not be read
         self.finish: Finish | None = None
+        self.cause: Exception | None = None  # of an error
         self.cancelled = False
         self.stops = Stops(sampling.stop)
         self.seen: Tensor | None = None
@@ -98,12 +92,7 @@ class Request:
         return len(self.ids) - len(self.prompt)
 
     def penalised(self, logits: Tensor) -> Tensor:
-        """Logits with the penalty for tokens that were there. Raise unless they are numbers.   v -> v"""
-        if bool((logits.isnan() | (logits == torch.inf)).any()):  # -inf is a token that cannot come
-            raise RegardError(
-                "the logits of the model are NaN or infinite: its training diverged; train it again with a smaller "
-                "--train.lr"
-            )
+        """Logits with the penalty for tokens that were there.   v -> v"""
         if self.sampling.repetition == 1.0:
             return logits
         if self.seen is None:
@@ -150,3 +139,35 @@ class Request:
             ready += [token for token, _ in self.waiting]
         self.finish = finish
         self.tell(Piece(text, tuple(ready), finish))
+
+
+class Stops:
+    """Lets text through up to a stop text, and holds back what might be the beginning of one."""
+
+    def __init__(self, stop: tuple[str, ...]) -> None:
+        self.stop, self.held, self.done = stop, "", False
+
+    def add(self, text: str) -> str:
+        """What may be written now."""
+        if self.done:
+            return ""
+        self.held += text
+        ends = [(self.held.find(stop) + len(stop), self.held.find(stop)) for stop in self.stop if stop in self.held]
+        if ends:
+            self.done = True
+            return self._let(min(ends)[1])  # the one that was complete first
+        return self._let(len(self.held) - max((_overlap(self.held, stop) for stop in self.stop), default=0))
+
+    def rest(self) -> str:
+        if self.done:
+            return ""
+        return self._let(len(self.held))
+
+    def _let(self, size: int) -> str:
+        out, self.held = self.held[:size], self.held[size:]
+        return out
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of the text are a beginning of the stop text."""
+    return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)

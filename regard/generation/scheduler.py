@@ -30,6 +30,9 @@ from regard.generation.slots import Slots
 
 CHUNK = 256  # tokens of prompts that are read in one step, so that others go on
 QUEUE = 256  # requests that may wait
+DIVERGED = (
+    "the logits of the model are NaN or infinite: its training diverged; train it again with a smaller --train.lr"
+)
 SHARED = 16  # tokens for which it is worth waiting that another request reads them
 
 
@@ -161,13 +164,16 @@ class Scheduler:
         self._admit()
         reads = self._choose_reads()
         if reads:
-            self._draw(self._read(reads))
+            ready = self._read(reads)
+            self._draw([*ready, *self._share(ready)])
             self._sweep()
         with self.changed:
             return bool(self.running or self.waiting)
 
     def _drop_cancelled(self) -> None:
         with self.changed:
+            if not any(request.cancelled for request in (*self.running, *self.waiting)):
+                return
             gone = [request for request in self.waiting if request.cancelled]
             self.waiting = deque(request for request in self.waiting if not request.cancelled)
         for request in gone:
@@ -218,7 +224,7 @@ class Scheduler:
     def _read(self, reads: list[tuple[Request, list[int]]]) -> list[tuple[Request, Tensor]]:
         """Read, together if that is possible.  -> those who may draw a token, and their logits"""
         try:
-            logits = list(self.keeper.read([_slot(request) for request, _ in reads], [ids for _, ids in reads]))
+            logits = self.keeper.read([_slot(request) for request, _ in reads], [ids for _, ids in reads])
         except Exception as error:
             if len(reads) == 1:
                 self._fail(reads[0][0], error)
@@ -226,24 +232,41 @@ class Scheduler:
             # one of them spoils it for all: each for itself
             return [found for each in reads for found in self._read([each])]
         ready = []
-        for (request, ids), row in zip(reads, logits, strict=True):
+        rows = logits[:, : self.ids].double()
+        right = (rows.amax(-1) < torch.inf).tolist()  # -inf is a token that cannot come
+        for (request, ids), row, fine in zip(reads, rows.unbind(), right, strict=True):
             if request.written == 0:
                 self.counts.prompt += len(ids)
             request.pending = request.pending[len(ids) :]
-            if not request.pending:
-                ready.append((request, row[: self.ids].double()))
+            if not fine:
+                self._fail(request, RegardError(DIVERGED))
+            elif not request.pending:
+                ready.append((request, row))
         return ready
+
+    def _share(self, ready: list[tuple[Request, Tensor]]) -> list[tuple[Request, Tensor]]:
+        """Who waits with a prompt that was just read draws from the same logits, in a copy of its slot."""
+        found: list[tuple[Request, Tensor]] = []
+        for request, logits in ready:
+            if request.written:
+                continue
+            with self.changed:
+                same = [other for other in self.waiting if other.ids == request.ids]
+            for other in same[: len(self.keeper.free)]:
+                other.slot, other.begin = self.keeper.fork(_slot(request)), request.begin
+                other.reused = len(other.ids) - other.begin
+                self.counts.reused += other.reused
+                with self.changed:
+                    self.waiting.remove(other)
+                    self.running.append(other)
+                found.append((other, logits))
+        return found
 
     def _draw(self, ready: list[tuple[Request, Tensor]]) -> None:
         """One token for each, drawn together where the sampling is the same."""
         groups: dict[Sampling, list[tuple[Request, Tensor, Tensor]]] = {}
         for request, logits in ready:
-            try:
-                penalised = request.penalised(logits)
-            except Exception as error:
-                self._fail(request, error)
-                continue
-            groups.setdefault(request.choice, []).append((request, logits, penalised))
+            groups.setdefault(request.choice, []).append((request, logits, request.penalised(logits)))
         for sampling, group in groups.items():
             rows = torch.stack([penalised for _, _, penalised in group])
             drawn = draw_tokens(*candidates(rows, sampling), [request.random.random() for request, _, _ in group])
@@ -264,6 +287,7 @@ class Scheduler:
             self.keeper.empty(_slot(request))
 
     def _fail(self, request: Request, error: Exception) -> None:
+        request.cause = error
         if request.slot is not None:
             with suppress(Exception):  # (slots that are broken are broken for this, too)
                 self.keeper.empty(request.slot)

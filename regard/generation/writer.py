@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from regard.data.chat_template import ChatTemplate
 from regard.errors import RegardError
-from regard.generation.generate import Stream, encode_prompt
+
+
+class Stream(Protocol):
+    """Turns ids into text as they come; holds back what is not yet a whole character."""
+
+    def add(self, token: int, /) -> str: ...
+    def rest(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,21 @@ class Writer:
         """Texts that end every text."""
         return tuple(getattr(self.tokenizer, "ends", ()))
 
+    def room(self, longest: int) -> int:
+        """Tokens of a slot for texts of this length: no more than the model reads at once."""
+        limit = getattr(self.model, "limit", None)
+        return longest if limit is None else min(longest, limit)
+
     def encode(self, prompt: str) -> list[int]:
-        """The ids of a prompt, at least one."""
-        return encode_prompt(self.tokenizer, prompt)
+        """The ids of a prompt, at least one: an empty prompt is the beginning of a line, or else the first id."""
+        before = [int(i) for i in getattr(self.tokenizer, "prefix", ())]  # a model of others expects it
+        ids = [*before, *(int(i) for i in self.tokenizer.encode(prompt))]
+        if not ids and not prompt:
+            try:
+                ids = [int(i) for i in self.tokenizer.encode("\n")]
+            except ValueError:  # a text without lines
+                ids = []
+        return ids or [0]
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """The ids after which the assistant answers."""

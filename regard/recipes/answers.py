@@ -93,10 +93,10 @@ class _Answers:
     def table(self) -> pa.Table:
         """All rows."""
         self._pack()
-        columns = join_parts(self.packed, list(dict.fromkeys(chain(*self.packed))))
+        joined = join_parts(self.packed, list(dict.fromkeys(chain(*self.packed))))
+        columns = {key: as_texts(each) if isinstance(each, list) else each for key, each in joined.items()}
         names = self._name_columns(columns)
-        held = [as_texts(columns[key]) if isinstance(columns[key], list) else columns[key] for key in names]
-        return pa.table(held, names=list(names.values()))
+        return pa.table([columns[key] for key in names], names=list(names.values()))
 
     def _name_columns(self, columns: dict[Key, Any]) -> dict[Key, str]:
         """All columns with their names: which input it is, the columns of the input, and the answers. Ours get a number if

@@ -22,15 +22,13 @@ from regard.errors import RegardError
 from regard.generation.writer import Writer
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
-from regard.recipes.evaluation import Evaluation, evaluate_split
+from regard.recipes.evaluation import Evaluation
 from regard.recipes.example import Examples
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.problem import Output, Problem
 from regard.recipes.processors import ForeignModel
-from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, check_choice, kind_of, path_of, read_settings
-from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
@@ -66,8 +64,7 @@ class Recipe(ABC):
     data_derived: ClassVar[
         Mapping[str, str]
     ] = {}  # options that only the data decides -> the option to give instead, or ""
-    # what can be learned from this data, by name; a run keeps the name. Empty: the recipe trains and predicts by itself
-    problems: ClassVar[Mapping[str, Problem]] = {}
+    problems: ClassVar[Mapping[str, Problem]]  # what can be learned from this data, by name; a run keeps the name
     # what a model learns (--task) -> the kinds of model that can, the default first; empty: the model says it
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # kind of model -> other kinds whose blocks it can start from (--from)
@@ -104,14 +101,12 @@ class Recipe(ABC):
             )
         return kind
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Any | None:
+    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Any:
         """The data section of the settings for a path, the name of a built-in task, an object or None: what is read
-        first, and once. None: the recipe reads later, and has `defaults` of its own.
+        first, and once.
 
         kind: of model, if it was named; early: those of `early_options` that were given
         """
-        if len(self.problems) != 1:
-            return None
         (only,) = self.problems.values()
         return only.config(path=path_of(data, self.name))
 
@@ -124,17 +119,14 @@ class Recipe(ABC):
         """The defaults where they depend on options beside those of the data, such as the layer of a network."""
         return settings
 
-    def problem_of(self, data: Any, kind: str | None) -> Problem | None:
+    def problem_of(self, data: Any, kind: str | None) -> Problem:
         """What is learned from the data of this section by a kind of model; None: the usual kind. The only place that asks
         it: a run keeps the answer."""
-        return next(iter(self.problems.values()), None)
+        return next(iter(self.problems.values()))
 
-    def problem_of_run(self, run: Run) -> Problem | None:
+    def problem_of_run(self, run: Run) -> Problem:
         """What a run has learned."""
-        return self.problems.get(str(run.config.problem))
-
-    def _problem_of_run(self, run: Run) -> Problem:
-        found = self.problem_of_run(run)
+        found = self.problems.get(str(run.config.problem))
         if found is None:
             raise RegardError(f"{run.path} has nothing that {self.name} knows to use; train it again")
         return found
@@ -142,10 +134,6 @@ class Recipe(ABC):
     def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
         """Good settings for this data (a path, None, or an object) and kind of model, before anything is read."""
         return self.choose_defaults(self.data_section(data, model, early), None, model)
-
-    def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
-        """The defaults, changed where options describe the data. data: the data, if it is an object"""
-        return settings
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         """The class of the settings of a run with this config.json."""
@@ -162,7 +150,6 @@ class Recipe(ABC):
         """Read the data, then make the task, the source and a model config that fits it."""
         kind = kind_of(self.models, settings)
         problem = self.problem_of(settings.data, kind)
-        assert problem is not None
         return replace(problem.prepare(settings, kind, context), problem=problem.name)
 
     def describe(self, job: Job) -> str:
@@ -171,12 +158,12 @@ class Recipe(ABC):
 
     def next_command(self, run: Run) -> str:
         """The command to type after training."""
-        return self._problem_of_run(run).next_command(run)
+        return self.problem_of_run(run).next_command(run)
 
     def finish(self, run: Run, job: Job, model: nn.Module) -> None:
         """Write files of this kind of data at the end of a training, before the report. A run is not lost over
         them."""
-        self._problem_of_run(run).finish(run, job, model)
+        self.problem_of_run(run).finish(run, job, model)
 
     # ── weights of others
 
@@ -199,12 +186,11 @@ class Recipe(ABC):
 
     def load(self, run: Run) -> nn.Module:
         """The model of a run, ready for use."""
-        problem = self.problem_of_run(run)
-        return load_model(run) if problem is None else problem.load(run)
+        return self.problem_of_run(run).load(run)
 
     def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
         """The model of a run with weights of a kind (see docs/generation.md), for writing text only."""
-        return self._problem_of_run(run).load_to_write(run, weights, note)
+        return self.problem_of_run(run).load_to_write(run, weights, note)
 
     def lend_body(self, run: Run) -> LentBody | None:
         """What runs of other recipes can start from, beside runs of the same kind of model; None: nothing."""
@@ -220,56 +206,47 @@ class Recipe(ABC):
 
     def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
         """The prediction for each input, as soon as it is ready."""
-        return self._problem_of_run(run).predict(run, inputs, self.options)
+        return self.problem_of_run(run).predict(run, inputs, self.options)
 
     def embed(
         self, run: Run, inputs: Sequence[str], column: str | None, tables: TableConfig, note: Callable[[str], None]
     ) -> tuple[list[str], Array]:
         """The name of each input, and a vector for each.   n d"""
-        return self._problem_of_run(run).embed(run, inputs, column, tables, note)
+        return self.problem_of_run(run).embed(run, inputs, column, tables, note)
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
         """Raise a ValueError if `draw` cannot draw these inputs, or not to `out`; before any work."""
-        self._problem_of_run(run).check_output(run, inputs, out)
+        self.problem_of_run(run).check_output(run, inputs, out)
 
     def draw(
         self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
     ) -> Iterator[Prediction]:
         """Draw each input with its prediction."""
-        return self._problem_of_run(run).draw(run, inputs, predictions, out)
+        return self.problem_of_run(run).draw(run, inputs, predictions, out)
 
     def evaluate(self, run: Run, data: Any, context: DataContext) -> Evaluation:
         """Measures on the test split (the validation split without one), or on other data."""
-        problem = self.problem_of_run(run)
-        if problem is not None:
-            return problem.evaluate(run, data, context, self.options)
-        model = self.load(run)
-        if data is not None:
-            task, split, labels = self.other_split(run, data, context)
-            return evaluate_split(model, task, split, labels)
-        job = self.prepare(read_settings(self.settings_class(run.config), run), context)
-        check_same_data(run, job, "Give the data to evaluate on with --data")
-        return evaluate_split(model, job.task, job.best_split, job.labels)
+        return self.problem_of_run(run).evaluate(run, data, context, self.options)
 
     def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
         """Other data of the same kind, read as the run reads its own data: the task, the split, and the class
         labels."""
-        return self._problem_of_run(run).read_other(run, data, context, self.options)
+        return self.problem_of_run(run).read_other(run, data, context, self.options)
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         """Generated text, piece by piece. `note` gets what the user should know."""
-        return self._problem_of_run(run).generate(run, options, note)
+        return self.problem_of_run(run).generate(run, options, note)
 
     def open_writer(self, run: Run, weights: str, note: Callable[[str], None]) -> Writer:
         """What writes texts as a run does: for many of them at once, and for a server. weights: as in
         `load_to_write`"""
-        return self._problem_of_run(run).open_writer(run, weights, note)
+        return self.problem_of_run(run).open_writer(run, weights, note)
 
     # ── looking
 
     def reader(self, run: Run, model: nn.Module) -> Reader:
         """The reader of a run: it reads inputs, and names the views that show them."""
-        return self._problem_of_run(run).reader(run, model)
+        return self.problem_of_run(run).reader(run, model)
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         """The same for a model that no recipe trained; None: its inputs are of another kind."""

@@ -64,20 +64,16 @@ class TrainRequest:
         recipe, kind, every = self.recipe, self._choose_kind(), self._options(None)
         early = {name: every[name] for name in recipe.early_options if name in every}
         section: Any = recipe.data_section(self.data, kind, early)
-        if section is None:  # the recipe reads later
-            settings = recipe.defaults(self.data, kind, early)
-            settings = recipe.refine_defaults(settings, self._options(type(settings)), self.given)
-        else:
-            given = self._options(data_alone(section.__class__))
-            with self._naming_help():
-                section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})
-            problem = recipe.problem_of(section, kind)
-            if problem is not None and problem.reads_first:
-                if self.note is not None:
-                    self.note("reading", None)
-                self.examples = problem.read(section, self.given)
-            settings = recipe.choose_defaults(section, self.examples, kind)
-            settings = recipe.adjust_defaults(settings, self.examples, self._options(type(settings)))
+        given = self._options(data_alone(section.__class__))
+        with self._naming_help():
+            section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})
+        problem = recipe.problem_of(section, kind)
+        if problem.reads_first:
+            if self.note is not None:
+                self.note("reading", None)
+            self.examples = problem.read(section, self.given)
+        settings = recipe.choose_defaults(section, self.examples, kind)
+        settings = recipe.adjust_defaults(settings, self.examples, self._options(type(settings)))
         settings = with_budget(settings, self._options(type(settings)))
         if self.origin is not None:
             settings = with_body(recipe, settings, self.origin)

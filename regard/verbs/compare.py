@@ -210,7 +210,7 @@ def _scores_of(run: Run, data: Any, note: Note | None) -> Judged:
     context = DataContext(cache=cache_folder(), note=note, old=run)
     model = recipe.load(run)
     if data is not None:
-        task, split, labels = recipe.other_split(run, as_given(run, recipe, data), context)
+        task, split, labels = recipe.other_split(run, as_given(data), context)
         path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     else:
         if run.config.given is not None:

@@ -95,7 +95,7 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
             "give data of the same kind"
         )
     with scanning_once():
-        found = recipe.evaluate(run, as_given(run, recipe, data), context)
+        found = recipe.evaluate(run, as_given(data), context)
     if out is not None:
         if found.predict is None:
             raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")

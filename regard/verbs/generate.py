@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 from regard import registry
 from regard.errors import RegardError, name_keywords
+from regard.generation import Weights
 from regard.generation import generate as generation
 from regard.recipes.base import get_recipe, recipe_of
 from regard.targets.imported import open_run
 from regard.verbs.load import load
 from regard.verbs.options import options_help, read_options
-
-WEIGHTS = ("auto", "float32", "bfloat16", "int8", "int4")
 
 
 @name_keywords
@@ -43,8 +42,8 @@ def load_to_write(
 ) -> Any:
     """A model for `generate`, and for nothing else, with weights of a kind. note: told what is not as usual"""
     run = open_run(path)
-    if weights not in WEIGHTS:
-        raise RegardError(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
+    if weights not in get_args(Weights):
+        raise RegardError(f"weights must be one of {', '.join(get_args(Weights))}, got {weights!r}")
     return recipe_of(run).load_to_write(run, weights, note)
 
 

@@ -22,7 +22,6 @@ from regard.files import json_text
 from regard.recipes.answers import check_answers_file, is_answers_file, is_lines_file, write_answers
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
-from regard.recipes.settings import path_of
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.targets.imported import open_run
@@ -181,10 +180,8 @@ def configure(recipe: Recipe, options: Mapping[str, Any] | None) -> tuple[Recipe
     return recipe.with_options(from_dict(recipe.predict_options, own)), rest
 
 
-def as_given(run: Run, recipe: Recipe, data: Any) -> Any:
-    """Other data of a command: a path as text, or data in memory, which not every recipe reads."""
-    if recipe.problem_of_run(run) is None:
-        return path_of(data, recipe.name)
+def as_given(data: Any) -> Any:
+    """Other data of a command: a path as text, or data in memory."""
     return os.fspath(data) if isinstance(data, os.PathLike) else data
 
 

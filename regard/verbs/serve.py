@@ -12,14 +12,15 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
 from regard.config import Count, Size, config
 from regard.errors import RegardError
+from regard.generation import Weights
+from regard.generation.model_slots import make_slots
 from regard.generation.scheduler import Scheduler
-from regard.generation.slots import make_slots
 from regard.generation.writer import Writer
 from regard.nn.linear import prepacked
 from regard.recipes.base import recipe_of
@@ -52,7 +53,7 @@ class ServeOptions:
     context: Size | None = None
     # numbers of the weights: fewer bits are faster and less exact (docs/generation.md); auto: those of a GGUF file,
     # int8 for other large models, float32 for small ones
-    weights: Literal["auto", "float32", "bfloat16", "int8", "int4"] = "auto"
+    weights: Weights = "auto"
 
 
 @dataclass(frozen=True)

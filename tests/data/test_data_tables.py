@@ -327,3 +327,27 @@ def test_one_error_says_all_that_is_wrong_with_columns(tmp_path):
         read_table(path).numbers(["a", "b", "c", "d", "e"], "name the columns", "fill them in", filled=["f"])
     words = ("'c' has texts", "'d' has a missing cell in line 2", "'f' has a missing", "and b with", "and e with ids")
     assert all(each in str(error.value) for each in words), error.value
+
+
+def test_frames_of_other_libraries_keep_their_objects():
+    """What polars offers, by the names of its that are used here."""
+    marker = object()
+
+    class Series(list):
+        name, dtype = "o", "Object"
+
+        def to_list(self):
+            return list(self)
+
+    class Frame:
+        __module__ = "polars.dataframe"
+        columns = ("n", "o")
+
+        def __getitem__(self, name):
+            numbers = Series([1, 2])
+            numbers.name, numbers.dtype, numbers.to_arrow = "n", "Int64", lambda: pa.array([1, 2])
+            return numbers if name == "n" else Series([marker, None])
+
+    table = table_of(Frame())
+    assert table.cells("n") == [1, 2] and table.cells("o") == [marker, None]
+    assert table_of({"image": b"GIF8"}).cells("image") == [b"GIF8"]

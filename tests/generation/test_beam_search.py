@@ -7,14 +7,16 @@ import torch
 
 from regard.errors import RegardError
 from regard.generation import beam_search as module
-from regard.generation.batch_readers import PromptReader, SourceReader, generate_targets
 from regard.generation.beam_search import RUN, _log_sum, _top, beam_search
+from regard.generation.continuations import search_continuations
+from regard.generation.sampling import Sampling
+from regard.generation.source_reader import SourceReader, generate_targets
+from regard.generation.writer import Writer
 from regard.models.attentions import WindowAttention
-from regard.models.conv import Conv
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.experts import PlainMLP
-from regard.models.recurrent import GRU, LSTM, GRUSeq2Seq, LSTMSeq2Seq
+from regard.models.recurrent import GRUSeq2Seq, LSTMSeq2Seq
 
 END, V, LONGEST = 0, 5, 5
 
@@ -250,19 +252,6 @@ def test_an_ensemble_is_the_mean_of_probabilities():
     assert generate_targets([one, one], source, **how)[0][0].ids == generate_targets(one, source, **how)[0][0].ids
 
 
-@pytest.mark.parametrize("cls", [Decoder, LSTM, GRU, Conv], ids=lambda cls: cls.__name__)
-def test_prompts_of_different_lengths_go_on_as_each_alone(cls):
-    model, prompts = sharp(cls.tiny()[0], 2.0).train(), [[1, 2, 3, 4], [5], [6, 7]]
-    search = {"beams": 3, "max_new": 6, "end": 0, "n_best": 2}
-    reader = PromptReader(model, prompts, length=6)
-    together = beam_search(reader.start, reader.step, reader.reorder, **search)
-    for prompt, found in zip(prompts, together, strict=True):
-        one = PromptReader(model, [prompt])
-        (alone,) = beam_search(one.start, one.step, one.reorder, **search)
-        assert [each.ids for each in alone] == [each.ids for each in found]
-    assert model.training
-
-
 # ── Hugging Face
 
 
@@ -384,13 +373,12 @@ def test_beams_of_a_decoder_are_hugging_faces():
     assert_same(true, found, 3, 2, 0)
 
 
-def test_a_decoder_of_ours_searches_in_batches_as_one_by_one():
+def test_the_sum_of_a_search_is_that_of_the_whole_text():
     config = DecoderConfig(vocab=13, context=32, dim=16, depth=1, heads=2, attention=WindowAttention(width=4), ngrams=2)
     model = sharp(Decoder(config), 2.0)
-    prompts = [[1, 2, 3, 4, 5, 6], [7]]
-    reader = PromptReader(model, prompts)
-    found = beam_search(reader.start, reader.step, reader.reorder, beams=3, max_new=6, end=0)
-    for prompt, (best,) in zip(prompts, found, strict=True):
+    for prompt in ([1, 2, 3, 4, 5, 6], [7]):
+        writer, sampling = Writer(model, None), Sampling(beams=3, max_new=6)
+        best = search_continuations(writer, prompt, sampling, lambda ids: ids[-1] == 0)[0]
         whole = torch.tensor([[*prompt, *best.ids]])
         with torch.no_grad():
             steps = model(whole[:, :-1]).log_softmax(-1)[0, len(prompt) - 1 :]

@@ -11,9 +11,10 @@ from torch import nn
 from regard.data.learn_tokenizer import learn
 from regard.data.tokenizer import Tokenizer
 from regard.generation.generate import generate, generate_samples, search_continuations
-from regard.generation.incremental import IncrementalDecoder
+from regard.generation.request import Stops
 from regard.generation.sampling import Sampling, candidates, draw_tokens, penalise_repeats
-from regard.generation.stops import Stops
+from regard.generation.slots import Slots
+from regard.generation.writer import Writer
 from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 
@@ -199,26 +200,20 @@ def test_with_and_without_a_cache_beyond_the_context(how, prompt):
         assert all(len(each) == options["max_new"] for each in found)
 
 
-def test_no_more_than_the_context_is_shown():
-    m = model(position="learned")
-    reader = IncrementalDecoder(m, [1] * 40, 100)
-    reader.start()
-    assert reader.caches[0].count == 16 and len(reader.rows[0]) == 40
-    reader.step([2])
-    assert reader.caches[0].count == 8 and len(reader.rows[0]) == 41  # the older half is forgotten
-    held = reader.caches[0].store["k"].data_ptr()
-    for _ in range(8):
-        reader.step([3])
-    assert reader.caches[0].count == 16 and reader.caches[0].store["k"].data_ptr() == held
+def test_no_more_than_the_context_is_shown(monkeypatch):
+    shown = []
+    read = Slots.read
 
+    def watch(self, slots, tokens):
+        found = read(self, slots, tokens)
+        shown.append(self.length(slots[0]))
+        return found
 
-def test_logits_are_those_of_the_whole_text():
-    m = model()
-    reader = IncrementalDecoder(m, [1, 2, 3], 10)
-    found = [reader.start()] + [reader.step([token]) for token in (4, 5, 6)]
-    with torch.no_grad():
-        whole = m(torch.tensor([[1, 2, 3, 4, 5, 6]]))[0, 2:].double()
-    torch.testing.assert_close(torch.cat(found), whole, rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(Slots, "read", watch)
+    for m in (model(position="learned"), Uncached(model(position="learned"))):
+        shown.clear()
+        text(m, "b" * 40, max_new=12, seed=0)
+        assert shown == [16, *range(8, 17), 8, 9]  # the older half is forgotten, then it fills up again
 
 
 def test_an_empty_prompt_begins_a_line_or_at_the_first_id():
@@ -341,8 +336,7 @@ def brute_force(table, first, length, stop=None):
 def test_wide_beams_find_what_brute_force_finds(seed, stop):
     table = 2 * torch.randn(4, 4, generator=torch.Generator().manual_seed(seed))
     sampling = Sampling(beams=4**4, max_new=4, samples=3)
-    reader = IncrementalDecoder(Chain(table), [0], 4)
-    found = search_continuations(reader, sampling, lambda ids: ids[-1] == stop)
+    found = search_continuations(Writer(Chain(table), Letters("abcd")), [0], sampling, lambda ids: ids[-1] == stop)
     for each, (true, best) in zip(found, brute_force(table, 0, 4, stop)[:3], strict=True):
         assert each.ids == best and each.score == pytest.approx(true)
 

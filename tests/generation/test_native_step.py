@@ -208,21 +208,21 @@ def test_slots_say_what_does_not_fit():
     slots = open_model(make_decoder()).slots(2, 8)
     with pytest.raises(RegardError, match="64"):
         slots.model.slots(1, 65)
-    with pytest.raises(RegardError, match="1 to 8 more tokens, got 9"):
+    with pytest.raises(RegardError, match="9 tokens, but has room for 8"):
         slots.read([0], [[1] * 9])
-    with pytest.raises(RegardError, match="1 to 8 more tokens, got 0"):
+    with pytest.raises(RegardError, match="given no token"):
         slots.read([0], [[]])
     with pytest.raises(RegardError, match="0 to 36"):
         slots.read([0], [[37]])
-    with pytest.raises(RegardError, match="0 to 1, got 2"):
+    with pytest.raises(RegardError, match="no slot 2; .* 0 to 1"):
         slots.read([2], [[1]])
-    with pytest.raises(RegardError, match="2 slots and 1"):
+    with pytest.raises(RegardError, match=r"got 1 for slots \[0, 1\]"):
         slots.read([0, 1], [[1]])
     with pytest.raises(RegardError, match="once"):
         slots.read([0, 0], [[1], [2]])
-    with pytest.raises(RegardError, match="cannot keep 1"):
+    with pytest.raises(RegardError, match="holds 0 tokens, not 1"):
         slots.truncate(0, 1)
-    with pytest.raises(RegardError, match="not 3 to copy"):
+    with pytest.raises(RegardError, match="holds 0 tokens, not 3"):
         slots.copy(0, 1, 3)
     assert slots.length(0) == slots.length(1) == 0
 

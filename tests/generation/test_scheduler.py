@@ -10,13 +10,12 @@ import torch
 
 from regard.data.fast_tokenizers import Bytes
 from regard.errors import RegardError
-from regard.generation.generate import generate_texts
-from regard.generation.many import write_texts
+from regard.generation.generate import generate_texts, write_texts
+from regard.generation.model_slots import make_slots
 from regard.generation.request import Request
 from regard.generation.sampling import Sampling, candidates, draw_tokens
 from regard.generation.scheduler import Busy, Scheduler
 from regard.generation.slot_keeper import SlotKeeper
-from regard.generation.slots import make_slots
 from regard.generation.writer import Writer
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.recurrent import LSTM
@@ -30,7 +29,7 @@ class Recited:
 
     def __init__(self, count=3, capacity=40):
         self.count, self.capacity = count, capacity
-        self.ids = [[] for _ in range(count)]
+        self.held = [[] for _ in range(count)]
         self.reads, self.copies, self.spoilt = [], [], None
 
     def read(self, slots, tokens):
@@ -39,24 +38,24 @@ class Recited:
         rows = []
         for slot, new in zip(slots, tokens, strict=True):
             assert len(new) >= 1
-            self.ids[slot] = self.ids[slot] + list(new)
-            assert len(self.ids[slot]) <= self.capacity
-            if self.spoilt in self.ids[slot]:
+            self.held[slot] = self.held[slot] + list(new)
+            assert len(self.held[slot]) <= self.capacity
+            if self.spoilt in self.held[slot]:
                 raise RuntimeError("this token breaks the model")
-            rows.append(logits_after(self.ids[slot]))
+            rows.append(logits_after(self.held[slot]))
         return torch.stack(rows)
 
     def length(self, slot):
-        return len(self.ids[slot])
+        return len(self.held[slot])
 
     def truncate(self, slot, length):
-        assert 0 <= length <= len(self.ids[slot])
-        self.ids[slot] = self.ids[slot][:length]
+        assert 0 <= length <= len(self.held[slot])
+        self.held[slot] = self.held[slot][:length]
 
     def copy(self, source, target, length):
-        assert source != target and 0 <= length <= len(self.ids[source])
+        assert source != target and 0 <= length <= len(self.held[source])
         self.copies.append((source, target, length))
-        self.ids[target] = self.ids[source][:length]
+        self.held[target] = self.held[source][:length]
 
 
 def logits_after(ids):
@@ -230,7 +229,7 @@ def test_texts_after_one_prompt_read_it_once():
     prompt = list(range(100))
     samples = [Drawn(prompt, number, max_new=4) for number in range(4)]
     run(scheduler, *samples)
-    assert sum(sum(read.values()) for read in slots.reads) == 100 + 3 + 4 * 3
+    assert sum(sum(read.values()) for read in slots.reads) == 100 + 4 * 3
     assert [each.ids for each in samples] == [alone(prompt, samples[0].sampling, i) for i in range(4)]
     assert len({tuple(each.ids) for each in samples}) == 4
 
@@ -245,7 +244,7 @@ def test_the_slot_used_longest_ago_goes_first():
     assert keeper.take([1, 1, 1]) == (0, 2)  # used now
     keeper.release(0)
     assert keeper.take([4, 4]) == (1, 0)
-    assert keeper.held == [[1, 1], [], [3, 3]] and slots.length(1) == 0
+    assert slots.held == [[1, 1], [], [3, 3]] and slots.length(1) == 0
     assert keeper.take([5]) == (2, 0) and keeper.free == {0}
 
 

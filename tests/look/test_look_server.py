@@ -19,7 +19,7 @@ from regard.look import page, server
 from regard.look.reader import LARGEST_FILE, Control
 from regard.look.session import Session
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.serving import connection, guard
+from regard.serving import guard
 from tests.look.asked import HEADERS, PORT, TOKEN, ask, check_answer, post, running
 from tests.look.scenes import Reads, reader_for
 from tests.look.test_look_session import read
@@ -493,7 +493,7 @@ def test_what_is_no_request_is_answered_with_all_headers(port, data, statuses):
 
 
 def test_slow_headers_are_cut_off(port, monkeypatch):
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(guard, "HEADER_SECONDS", 0.3)
     began = time.monotonic()
     silent = say(port, b"")
     check_raw(silent, 408)
@@ -512,7 +512,7 @@ def test_slow_headers_are_cut_off(port, monkeypatch):
 
 
 def test_too_many_connections_are_refused_and_room_comes_back(port, monkeypatch):
-    monkeypatch.setattr(connection, "CONNECTIONS", 8)
+    monkeypatch.setattr(guard, "CONNECTIONS", 8)
     held = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(8)]
     time.sleep(0.1)
     with socket.create_connection(("127.0.0.1", port), timeout=20) as talk:

@@ -21,28 +21,28 @@ class Echo:
 
     def __init__(self, count=4, capacity=4096):
         self.count, self.capacity = count, capacity
-        self.ids = [[] for _ in range(count)]
+        self.held = [[] for _ in range(count)]
         self.reads = 0
 
     def read(self, slots, tokens):
         self.reads += 1
         logits = torch.full((len(slots), 256), -torch.inf)
         for row, (slot, new) in enumerate(zip(slots, tokens, strict=True)):
-            self.ids[slot] = self.ids[slot] + list(new)
-            assert len(self.ids[slot]) <= self.capacity
-            said = self.ids[slot]
+            self.held[slot] = self.held[slot] + list(new)
+            assert len(self.held[slot]) <= self.capacity
+            said = self.held[slot]
             first = said.index(MARK) + 1 if MARK in said else 1
             logits[row, said[len(said) % first if first > 1 else 0]] = 0.0
         return logits
 
     def length(self, slot):
-        return len(self.ids[slot])
+        return len(self.held[slot])
 
     def truncate(self, slot, length):
-        self.ids[slot] = self.ids[slot][:length]
+        self.held[slot] = self.held[slot][:length]
 
     def copy(self, source, target, length):
-        self.ids[target] = self.ids[source][:length]
+        self.held[target] = self.held[source][:length]
 
 
 def echo_server(**how):

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from regard.data.chat_template import PLAIN
 from regard.errors import RegardError
-from regard.serving import exchange
+from regard.serving import openai
 from regard.serving.openai import LARGEST
 from regard.serving.request_fields import LONGEST_STOP, MOST_STOPS, MOST_TEXTS, NEUTRAL
 from tests.serving.asking import AUTHORIZED, KEY, NAME, ask, check_answer, echo_server, events
@@ -391,7 +391,7 @@ def test_who_goes_away_frees_the_slots(echo, stream, gone):
 
 
 def test_a_reader_that_takes_nothing_is_left(echo, monkeypatch):
-    monkeypatch.setattr(exchange, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr(openai, "SEND_SECONDS", 0.05)
     scheduler, app = echo
     answer = ask(app, body={"prompt": "ab\x02", "max_tokens": 4000, "stream": True}, slow=4)
     assert b"[DONE]" not in answer.body

@@ -19,9 +19,9 @@ import torch
 from regard.data.chat_template import PLAIN
 from regard.data.fast_tokenizers import Bytes
 from regard.generation.generate import generate_texts
+from regard.generation.model_slots import make_slots
 from regard.generation.sampling import Sampling
 from regard.generation.scheduler import Scheduler
-from regard.generation.slots import make_slots
 from regard.generation.writer import Writer
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.serving.guard import listen

@@ -1,23 +1,26 @@
-"""A decoder whose weights are packed for the native step: `slots` reads texts with it."""
+"""A decoder whose weights are packed for the native step, and the slots by which it reads texts: the weights once for all
+of them."""
 
 from __future__ import annotations
 
 import ctypes
 import io
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.data import cache as caching
+from regard.errors import RegardError
 from regard.generation.native.compile import NoNative, load_library
-from regard.generation.native.describe import State, select_state, why_not
+from regard.generation.native.describe import Description, State, select_state, why_not
 from regard.generation.native.library import Library
 from regard.generation.native.pack import FORMAT, Memory, Packed, to_table, write_packed
-from regard.generation.native.slots import NativeSlots
+from regard.generation.slots import Slots
 from regard.models.attentions import window_of
 from regard.models.decoder import DecoderConfig
 from regard.models.sequence_model import POSITIONS
@@ -45,6 +48,71 @@ class NativeModel:
     def slots(self, count: int = 1, capacity: int | None = None) -> NativeSlots:
         """Room for texts. capacity: the most tokens of each; None: as many as the model reads."""
         return NativeSlots(self, count, capacity)
+
+
+class NativeSlots(Slots):
+    """`count` texts of up to `capacity` tokens each, over one model. One thread at a time may use it."""
+
+    def __init__(self, model: NativeModel, count: int = 1, capacity: int | None = None) -> None:
+        super().__init__(model, count, capacity or model.limit or model.config.context, model.config.vocab)
+        if model.limit is not None and self.capacity > model.limit:
+            raise RegardError(f"the model reads {model.limit} tokens at most, got capacity={capacity}")
+        self._library = model.library
+        self._description = Description(
+            model.config,
+            model.packed,
+            slots=count,
+            capacity=self.capacity,
+            threads=model.threads,
+            half_cache=model.half_cache,
+        )
+        self._back = model.config.ngrams - 1  # tokens that are looked back on
+        self._handle = self._library.open(self._description.pointer)
+        weakref.finalize(self, self._library.close, self._handle)
+
+    def truncate(self, slot: int, length: int) -> None:
+        self._check_length(slot, length)
+        del self.held[slot][length:]
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        self._check_length(source, length)
+        if self._known(target) == source:
+            return self.truncate(source, length)
+        self._description.copy(source, target, length)
+        self.held[target] = self.held[source][:length]
+
+    def read(self, slots: Sequence[int], tokens: Sequence[Sequence[int]]) -> Tensor:
+        """All slots in one reading of the weights."""
+        self._check_read(slots, tokens)
+        logits = self._forward(list(slots), [list(each) for each in tokens])
+        for slot, new in zip(slots, tokens, strict=True):
+            self.held[slot] += new
+        return logits
+
+    def _forward(self, slots: list[int], tokens: list[list[int]]) -> Tensor:
+        ids: list[int] = []
+        of: list[int] = []
+        places: list[int] = []
+        wants: list[int] = []
+        before: list[int] = []
+        for slot, new in zip(slots, tokens, strict=True):
+            held = self.held[slot]
+            ids += new
+            of += [slot] * len(new)
+            places += range(len(held), len(held) + len(new))
+            wants += [0] * (len(new) - 1) + [1]
+            if self._back:
+                before += self._before(held, new)
+        logits = torch.empty(len(slots), self.model.config.vocab)
+        whole = [(ctypes.c_int32 * max(1, len(each)))(*each) for each in (ids, of, places, before, wants)]
+        self._library.read(self._handle, len(ids), *whole, logits.data_ptr())
+        return logits
+
+    def _before(self, held: list[int], new: Sequence[int]) -> list[int]:
+        """For each new token those before it, the nearest first; the size of the vocabulary stands for nothing."""
+        line = [self.model.config.vocab] * self._back + held[-self._back :] + list(new)
+        first = len(line) - len(new)
+        return [line[i - back] for i in range(first, len(line)) for back in range(1, self._back + 1)]
 
 
 def open_native(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
 
@@ -15,7 +16,7 @@ from regard.models.attentions import note_attention
 from regard.models.decoder import check_documents
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.job import DataContext, Job, Split
-from regard.recipes.settings import Settings
+from regard.recipes.settings import Settings, path_of
 from regard.recipes.text.chats import ChatCorpus, ChatSource, choose_template, load_template, prepare_chats
 from regard.recipes.text.config import ChatConfig, TextEvaluateOptions
 from regard.recipes.text.language_model import TextProblem, refuse_compiled_memory
@@ -79,13 +80,13 @@ class Chat(TextProblem):
         return f'regard generate {run.quoted} --chat "..."'
 
     def read_other(
-        self, run: Run, data: str, context: DataContext, options: TextEvaluateOptions | None = None
+        self, run: Run, data: Any, context: DataContext, options: TextEvaluateOptions | None = None
     ) -> tuple[Task, Split, None]:
         """Other conversations, read with the tokenizer and the template of the run."""
-        settings = self.settings_of(run, options)
+        settings, path = self.settings_of(run, options), str(path_of(data, "text"))
         check_documents(settings.model)
         corpus = prepare_chats(
-            replace(settings.data, path=data),
+            replace(settings.data, path=path),
             load_template(run),
             seed=settings.train.seed,
             note=context.note,
@@ -93,7 +94,7 @@ class Chat(TextProblem):
             only=TEST,
         )
         split = Split(
-            name=data,
+            name=path,
             count=corpus.count_answers(TEST),
             unit=UNIT,
             batches=lambda: corpus.batches(TEST, settings.train.batch),

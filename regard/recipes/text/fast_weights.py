@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
 from regard import registry
 from regard.data.cache import cache_folder
+from regard.generation import Weights
 from regard.generation.native.compile import NoNative
 from regard.generation.native.model import open_native
 from regard.models.decoder import DecoderConfig
@@ -17,7 +18,6 @@ from regard.pretrained.gguf import is_gguf
 from regard.pretrained.gguf_quantised import read_quantised
 from regard.runs.run import Run
 
-Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 Note = Callable[[str], None]
 LARGE = 64_000_000  # bytes of a model in float32 from which on `auto` takes int8: PyTorch is quick with smaller ones
 OF_A_FILE = {"int8": ("int8",), "int4": ("int4", "int4_min")}  # what stays as it is in a GGUF file

@@ -12,12 +12,11 @@ from regard.config import config
 from regard.data.chat_template import ChatTemplate
 from regard.data.tokenizer import Tokenizer, unknown_words
 from regard.errors import RegardError
-from regard.generation.generate import check_generates, generate, generate_texts
+from regard.generation import Weights
+from regard.generation.generate import Stats, check_generates, generate, generate_texts
 from regard.generation.native.model import NativeModel
 from regard.generation.sampling import Sampling
-from regard.generation.stats import Stats
 from regard.machine import peak_memory
-from regard.recipes.text.fast_weights import Weights
 
 
 @config

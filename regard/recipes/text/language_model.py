@@ -24,7 +24,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.problem import Problem
-from regard.recipes.settings import Settings
+from regard.recipes.settings import Settings, path_of
 from regard.recipes.text.chats import load_template
 from regard.recipes.text.config import TextConfig, TextEvaluateOptions
 from regard.recipes.text.dataset import Corpus, encode_corpus, make_source, prepare
@@ -171,19 +171,20 @@ class PlainText(TextProblem):
         return describe_data(job.source_name, *figures, splits, job.processor.describe())
 
     def read_other(
-        self, run: Run, data: str, context: DataContext, options: TextEvaluateOptions | None = None
+        self, run: Run, data: Any, context: DataContext, options: TextEvaluateOptions | None = None
     ) -> tuple[Task, Split, None]:
         """Another text, read with the tokenizer of the run: every token but the first is predicted."""
+        path = str(path_of(data, "text"))
         settings, tokenizer = self.settings_of(run, options), load(run.verify("tokenizer.json"))
-        train, config = settings.train, replace(settings.data, path=data)
+        train, config = settings.train, replace(settings.data, path=path)
         corpus = encode_corpus(config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer)
         if len(corpus.ids) < 2:
             raise RegardError(
-                f"{data} has {len(corpus.ids)} token, but a prediction needs at least two; give more text"
+                f"{path} has {len(corpus.ids)} token, but a prediction needs at least two; give more text"
             )
         memory = getattr(settings.model, "memory", 0)
         source = make_source(corpus.ids, 1, train.batch, config.context, train.seed, memory=memory)
-        split = Split(name=data, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
+        split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
         return self.make_task(settings.model, tokenizer, config.context, train), split, None
 
 

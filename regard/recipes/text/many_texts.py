@@ -11,7 +11,7 @@ from pathlib import Path
 from regard.data.text_files import read_lines
 from regard.errors import RegardError
 from regard.files import json_text, write_stream
-from regard.generation.many import Written, write_texts
+from regard.generation.generate import Written, write_texts
 from regard.generation.sampling import Sampling
 from regard.generation.scheduler import Counts
 from regard.generation.writer import Writer

@@ -11,7 +11,7 @@ from regard.config import Weight, config
 from regard.data.array import Array
 from regard.data.batch import pad_rows
 from regard.errors import RegardError
-from regard.generation.batch_readers import generate_targets
+from regard.generation.source_reader import generate_targets
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.describe import format_count
 from regard.recipes.translation.processor import PairProcessor

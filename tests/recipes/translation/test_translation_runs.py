@@ -12,7 +12,7 @@ import torch
 
 import regard
 from regard.errors import RegardError
-from regard.generation.batch_readers import generate_targets
+from regard.generation.source_reader import generate_targets
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.translation import evaluation

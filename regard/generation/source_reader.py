@@ -1,4 +1,4 @@
-"""Rows of a batch that a model reads step by step: what a search asks, for language models and for encoder-decoders.
+"""Targets that an encoder-decoder writes step by step: what a beam search asks of it.
 
 reader = SourceReader(model, source, source_real, begin=1)
 found = beam_search(reader.start, reader.step, reader.reorder, beams=5, max_new=60, end=2)
@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
 from regard.generation.beam_search import Hypothesis, beam_search
 from regard.models.seq2seq import Memory, Seq2Seq
 from regard.nn.eval_mode import eval_mode
@@ -84,50 +83,6 @@ class SourceReader:
             there = torch.searchsorted(self.held[i], wanted)
             self.memories[i] = self.memories[i].take(there.to(self.source.device))
             self.held[i] = wanted
-
-
-class PromptReader:
-    """Prompts of different lengths that a language model goes on with, over its caches.
-
-    The model maps ids b n to logits b n v and has `caches`, as Decoder, LSTM, GRU and Conv do.
-    """
-
-    def __init__(self, model: Any, prompts: Sequence[Sequence[int]], *, length: int | None = None) -> None:
-        if not prompts or min(map(len, prompts)) < 1:
-            raise RegardError("each prompt needs at least one token")
-        self.model, self.length = model, length
-        device = next(model.parameters()).device
-        lengths = torch.tensor([len(prompt) for prompt in prompts])
-        n = int(lengths.max())
-        tokens = torch.zeros(len(prompts), n, dtype=torch.long)
-        for i, prompt in enumerate(prompts):
-            tokens[i, : len(prompt)] = torch.as_tensor(prompt)
-        self.tokens = tokens.to(device)
-        self.real = (torch.arange(n) < lengths[:, None]).to(device)
-        self.caches: Any = None
-
-    @torch.inference_mode()
-    def start(self) -> Tensor:
-        """Logits after each prompt.   -> b v"""
-        n = self.tokens.shape[1]
-        self.caches = self.model.caches(None if self.length is None else n + self.length)
-        real = None if bool(self.real.all()) else self.real
-        with _evaluating(self.model):
-            logits = self.model(self.tokens, real=real, caches=self.caches)
-        last = self.real.sum(1) - 1
-        return _widen(logits[torch.arange(len(last), device=last.device), last])
-
-    @torch.inference_mode()
-    def step(self, tokens: Tensor) -> Tensor:
-        """Logits after one more token in each sequence.   r -> r v"""
-        with _evaluating(self.model):
-            given = tokens[:, None].to(self.tokens.device)
-            return _widen(self.model(given, caches=self.caches)[:, -1])
-
-    @torch.inference_mode()
-    def reorder(self, rows: Tensor) -> None:
-        """Sequence i goes on from sequence rows[i]."""
-        self.caches.take(rows.to(self.tokens.device))
 
 
 def generate_targets(
