@@ -74,8 +74,6 @@ class Recipe(ABC):
     early_options: ClassVar[tuple[str, ...]] = ()  # such as "data.size": read first, because defaults depend on them
     # settings of the data that predict and evaluate take for other data: names of columns, a table of nodes
     reading_options: ClassVar[tuple[str, ...]] = ()
-    # inputs in memory, in words: "pillow's images or arrays of bytes"
-    in_memory: ClassVar[str] = ""
     # other names of kinds of model -> their names in the registry
     aliases: ClassVar[Mapping[str, str]] = {}
     # options of `regard predict` and `regard evaluate`, besides those of the data; None: there are none

@@ -49,7 +49,6 @@ class AutoencoderRecipe(Recipe):
     }
     not_inherited = frozenset({"shape", "mean", "deviation"})
     reading_options = ("image", "label", "damaged")
-    in_memory = "pillow's images or arrays"
     problems: ClassVar[Mapping[str, Problem]] = {Autoencode.name: Autoencode()}
     predict_options = Autoencode.options
     generate_options = Autoencode.generate_options

@@ -83,7 +83,6 @@ class SeriesRecipe(Recipe):
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {task: tuple(KINDS.values()) for task in TASKS}
     early_options = ("data.label",)  # whoever names this column wants labels
     reading_options = ("time", "id", "label", "columns")
-    in_memory = "a table, or arrays"
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.channels": "give --data.columns",
         "model.task": "give --task",

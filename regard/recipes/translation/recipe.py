@@ -43,7 +43,6 @@ class TranslationRecipe(Recipe):
     }
     not_inherited = frozenset({"vocab", "source_vocab", "context", "shared", "dropout"})
     reading_options = ("source", "target", "beside")
-    in_memory = "pairs of texts"
     predict_options = SearchOptions
     problems: ClassVar[Mapping[str, Problem]] = {Translate.name: Translate()}
 
