@@ -37,7 +37,7 @@ from torch import Tensor
 from regard.data import tokenizer as tokenizers
 from regard.data.text_files import decode_text
 from regard.files import write_json
-from regard.recipes.base import recipe_of
+from regard.recipes.base import problem_of_run
 from regard.runs.run import Run
 from regard.verbs import train
 
@@ -120,7 +120,7 @@ def learn(task: Task, memory: int, work: Path, sizes: dict[str, Any]) -> Run:
 @torch.no_grad()
 def losses_of(run: Run, ids: Tensor, first: int, memory: int, stretch: int) -> Tensor:
     """The loss of each token from `first` on, read in order in stretches with a memory."""
-    model: Any = recipe_of(run).load(run)
+    model: Any = problem_of_run(run).load(run)
     count = len(ids) - first
     rows = max(1, count // stretch)
     width = count // rows // SEGMENT * SEGMENT
@@ -138,7 +138,7 @@ def losses_of(run: Run, ids: Tensor, first: int, memory: int, stretch: int) -> T
 @torch.no_grad()
 def one_pass(run: Run, ids: Tensor, first: int, segments: int) -> Tensor:
     """The loss of each token when it is in the last of so many segments that are read at once."""
-    model: Any = recipe_of(run).load(run)
+    model: Any = problem_of_run(run).load(run)
     whole = torch.full((len(ids),), math.nan)
     ends = torch.arange(first + segments * SEGMENT, len(ids) + 1, SEGMENT)
     for some in ends.split(8):
@@ -153,7 +153,7 @@ def one_pass(run: Run, ids: Tensor, first: int, segments: int) -> Tensor:
 def pace(run: Run, ids: Tensor, first: int, segments: int = 4) -> dict[str, float]:
     """Milliseconds a token of one stream: with a memory of so many segments, and by a window that slides by one token
     and sees as much, for which every token is read again and again."""
-    model: Any = recipe_of(run).load(run)
+    model: Any = problem_of_run(run).load(run)
     long = (segments + 1) * SEGMENT
     memories = model.memories(segments * SEGMENT)
     whole, count = ids[first : first + 2 * long][None], 8

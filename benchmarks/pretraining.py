@@ -34,7 +34,7 @@ from regard.data.batch import Batch, pad_rows
 from regard.files import write_json
 from regard.models.sequence_model import SequenceModel, count_places
 from regard.nn.pool import MeanPool
-from regard.recipes.base import recipe_of
+from regard.recipes.base import problem_of_run
 from regard.runs.run import Run
 from regard.training.tasks import Classify
 from regard.verbs import train
@@ -102,7 +102,7 @@ def pretrain(task: str, plain: Path, work: Path, minutes: float, sizes: dict[str
 def tune(run: Run, rows: Rows, tested: Rows, count: int, out: Path, arguments: argparse.Namespace) -> dict[str, float]:
     """Accuracy and loss on the test table after fine-tuning; `fresh` weights of the same shape without a run's."""
     torch.manual_seed(arguments.seed)
-    body: Any = recipe_of(run).load(run)
+    body: Any = problem_of_run(run).load(run)
     if out.name.startswith("none"):
         body = type(body)(body.config)
     order = torch.randperm(len(rows.labels), generator=torch.Generator().manual_seed(arguments.seed))[:count]

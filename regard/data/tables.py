@@ -241,9 +241,10 @@ class Table:
             raise RegardError(f"column '{name}' of {self.path} {kind.doubt or 'has no dates'}")
         if kind.dates is None:
             zone = pa.types.is_timestamp(column.type) and column.type.tz is not None
-            return pa.chunked_array(pc.cast(column, pa.timestamp("us", "UTC" if zone else None))).combine_chunks(), zone
+            found = pc.cast(column, pa.timestamp("us", "UTC" if zone else None))
+            return (found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found), zone
         moments, missing = kind.read(column, kind.dates)
-        with_zone = have_zones(column, kind.dates)
+        with_zone = have_zones(clean_cells(column, kind.nulls)[0], kind.dates)
         if with_zone.any() and not (with_zone | missing).all():
             cell = column[int((with_zone | missing).argmin())]
             raise RegardError(f"column '{name}' of {self.path}: '{cell}' has no offset from UTC, where others have one")

@@ -7,31 +7,23 @@ registry; or offer it from another package by an entry point of the group `regar
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import registry
-from regard.data.array import Array
-from regard.data.dialect import TableConfig
 from regard.data.progress import Note
 from regard.errors import RegardError
-from regard.generation.writer import Writer
 from regard.look.reader import Reader
 from regard.pretrained.weights import Pretrained
-from regard.recipes.evaluation import Evaluation
 from regard.recipes.example import Examples
-from regard.recipes.job import DataContext, Job, Split
-from regard.recipes.prediction import Prediction
-from regard.recipes.problem import Output, Problem
+from regard.recipes.job import DataContext, Job
+from regard.recipes.problem import Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings, check_choice, kind_of, path_of, read_settings
 from regard.runs.run import Run
-from regard.runs.run_config import RunConfig
-from regard.training.tasks import Task
 
 FINE_LR = 5e-5  # the peak learning rate for weights of others
 
@@ -71,15 +63,10 @@ class Recipe(ABC):
     bodies: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # fields of a model config that a run with --from does not take over
     not_inherited: ClassVar[frozenset[str]] = frozenset()
-    early_options: ClassVar[tuple[str, ...]] = ()  # such as "data.size": read first, because defaults depend on them
     # settings of the data that predict and evaluate take for other data: names of columns, a table of nodes
     reading_options: ClassVar[tuple[str, ...]] = ()
     # other names of kinds of model -> their names in the registry
     aliases: ClassVar[Mapping[str, str]] = {}
-    # options of `regard predict` and `regard evaluate`, besides those of the data; None: there are none
-    predict_options: ClassVar[type[Any] | None] = None
-    # options of `regard generate`; None: it generates nothing
-    generate_options: ClassVar[type[Any] | None] = None
 
     # ── training
 
@@ -99,11 +86,9 @@ class Recipe(ABC):
             )
         return kind
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Any:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> Any:
         """The data section of the settings for a path, the name of a built-in task, an object or None: what is read
-        first, and once.
-
-        kind: of model, if it was named; early: those of `early_options` that were given
+        first, and once. kind: of model, if it was named; given: the names of all options that were given
         """
         (only,) = self.problems.values()
         return only.config(path=path_of(data, self.name))
@@ -122,20 +107,9 @@ class Recipe(ABC):
         it: a run keeps the answer."""
         return next(iter(self.problems.values()))
 
-    def problem_of_run(self, run: Run) -> Problem:
-        """What a run has learned."""
-        found = self.problems.get(str(run.config.problem))
-        if found is None:
-            raise RegardError(f"{run.path} has nothing that {self.name} knows to use; train it again")
-        return found
-
-    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, given: Collection[str] = ()) -> Settings:
         """Good settings for this data (a path, None, or an object) and kind of model, before anything is read."""
-        return self.choose_defaults(self.data_section(data, model, early), None, model)
-
-    def settings_class(self, config: RunConfig) -> type[Settings]:
-        """The class of the settings of a run with this config.json."""
-        return self.problems[str(config.problem)].settings_class(str(config.kind))
+        return self.choose_defaults(self.data_section(data, model, given), None, model)
 
     # options of regard tokenize, if this recipe's data can be made ready once for many runs
     shard_options: type[Any] | None = None
@@ -149,19 +123,6 @@ class Recipe(ABC):
         kind = kind_of(self.models, settings)
         problem = self.problem_of(settings.data, kind)
         return replace(problem.prepare(settings, kind, context), problem=problem.name)
-
-    def describe(self, job: Job) -> str:
-        """The data in one line: its name and its numbers."""
-        return self.problems[str(job.problem)].describe(job)
-
-    def next_command(self, run: Run) -> str:
-        """The command to type after training."""
-        return self.problem_of_run(run).next_command(run)
-
-    def finish(self, run: Run, job: Job, model: nn.Module) -> None:
-        """Write files of this kind of data at the end of a training, before the report. A run is not lost over
-        them."""
-        self.problem_of_run(run).finish(run, job, model)
 
     # ── weights of others
 
@@ -180,82 +141,15 @@ class Recipe(ABC):
         """What goes along when the model of a run is exported: labels, a tokenizer, preprocessing."""
         return ExportFiles()
 
-    # ── using a run
-
-    def load(self, run: Run) -> nn.Module:
-        """The model of a run, ready for use."""
-        return self.problem_of_run(run).load(run)
-
-    def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
-        """The model of a run with weights of a kind (see docs/generation.md), for writing text only."""
-        return self.problem_of_run(run).load_to_write(run, weights, note)
-
     def lend_body(self, run: Run) -> LentBody | None:
         """What runs of other recipes can start from, beside runs of the same kind of model; None: nothing."""
         return None
 
-    options: Any = None  # of predict and evaluate, an object of `predict_options`
-
-    def with_options(self, options: Any) -> Recipe:
-        """The recipe that predicts and evaluates with these options, of the class `predict_options`."""
-        found = copy(self)
-        found.options = options
-        return found
-
-    def predict(self, run: Run, inputs: Sequence[Any]) -> Iterator[Prediction]:
-        """The prediction for each input, as soon as it is ready."""
-        return self.problem_of_run(run).predict(run, inputs, self.options)
-
-    def embed(
-        self, run: Run, inputs: Sequence[str], column: str | None, tables: TableConfig, note: Callable[[str], None]
-    ) -> tuple[list[str], Array]:
-        """The name of each input, and a vector for each.   n d"""
-        return self.problem_of_run(run).embed(run, inputs, column, tables, note)
-
-    def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
-        """Raise a ValueError if `draw` cannot draw these inputs, or not to `out`; before any work."""
-        self.problem_of_run(run).check_output(run, inputs, out)
-
-    def draw(
-        self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
-    ) -> Iterator[Prediction]:
-        """Draw each input with its prediction."""
-        return self.problem_of_run(run).draw(run, inputs, predictions, out)
-
-    def evaluate(self, run: Run, data: Any, context: DataContext) -> Evaluation:
-        """Measures on the test split (the validation split without one), or on other data."""
-        return self.problem_of_run(run).evaluate(run, data, context, self.options)
-
-    def other_split(self, run: Run, data: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
-        """Other data of the same kind, read as the run reads its own data: the task, the split, and the class
-        labels."""
-        return self.problem_of_run(run).read_other(run, data, context, self.options)
-
-    def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
-        """Generated text, piece by piece. `note` gets what the user should know."""
-        return self.problem_of_run(run).generate(run, options, note)
-
-    def open_writer(self, run: Run, weights: str, note: Callable[[str], None]) -> Writer:
-        """What writes texts as a run does: for many of them at once, and for a server. weights: as in
-        `load_to_write`"""
-        return self.problem_of_run(run).open_writer(run, weights, note)
-
     # ── looking
-
-    def reader(self, run: Run, model: nn.Module) -> Reader:
-        """The reader of a run: it reads inputs, and names the views that show them."""
-        return self.problem_of_run(run).reader(run, model)
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         """The same for a model that no recipe trained; None: its inputs are of another kind."""
         return None
-
-    def sample_inputs(
-        self, model: Any, *, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
-        """Random inputs for `check` that fit the model."""
-        found: dict[str, Any] = model.sample_inputs(seed, tokens, rows)
-        return found
 
 
 def get_recipe(name: str) -> Recipe:
@@ -288,9 +182,18 @@ def recipe_of(run: Run) -> Recipe:
     return get_recipe(run.config.recipe)
 
 
+def problem_of_run(run: Run) -> Problem:
+    """What a run of a recipe has learned, with the verbs of using it."""
+    recipe = recipe_of(run)
+    found = recipe.problems.get(str(run.config.problem))
+    if found is None:
+        raise RegardError(f"{run.path} has nothing that {recipe.name} knows to use; train it again")
+    return found
+
+
 def settings_of(run: Run) -> Settings:
     """The settings of a run."""
-    return read_settings(recipe_of(run).settings_class(run.config), run)
+    return read_settings(problem_of_run(run).settings_class(str(run.config.kind)), run)
 
 
 def foreign_reader(foreign: ForeignModel) -> Reader | None:

@@ -61,9 +61,8 @@ class TrainRequest:
 
     def settings(self) -> Settings:
         """The settings of a new run. What was read for them is in `examples`."""
-        recipe, kind, every = self.recipe, self._choose_kind(), self._options(None)
-        early = {name: every[name] for name in recipe.early_options if name in every}
-        section: Any = recipe.data_section(self.data, kind, early)
+        recipe, kind = self.recipe, self._choose_kind()
+        section: Any = recipe.data_section(self.data, kind, self._options(None).keys())
         given = self._options(data_alone(section.__class__))
         with self._naming_help():
             section = set_options(section, {name: each for name, each in given.items() if name.startswith("data.")})

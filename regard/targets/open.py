@@ -22,7 +22,7 @@ from regard.errors import RegardError
 from regard.files import read_json
 from regard.look.reader import FixedReader, Reader
 from regard.pretrained.open import is_foreign
-from regard.recipes.base import foreign_reader, recipe_of
+from regard.recipes.base import foreign_reader, problem_of_run
 from regard.recipes.processors import ForeignModel
 from regard.runs.load import load_model
 from regard.runs.run import Run, is_run_group, say_which_runs
@@ -173,9 +173,8 @@ def target_of_run(
         "roles": getattr(network, "roles", None),
     }
     if run.config.recipe is not None:
-        recipe = recipe_of(run)
-        inputs = recipe.sample_inputs(network, seed=seed, tokens=tokens, rows=rows)
-        return Target(inputs=inputs, make_reader=lambda: recipe.reader(run, network), **known)
+        inputs = network.sample_inputs(seed, tokens, rows)
+        return Target(inputs=inputs, make_reader=lambda: problem_of_run(run).reader(run, network), **known)
     if run.config.inputs is not None and run.config.kind is None:
         inputs = _draw_inputs(run.config.inputs, seed)
     else:

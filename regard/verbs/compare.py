@@ -21,7 +21,7 @@ from regard.data.tables import read_table, write_table
 from regard.errors import RegardError, name_keywords
 from regard.files import json_text
 from regard.recipes.answers import AMONG, is_answers_file
-from regard.recipes.base import recipe_of, settings_of
+from regard.recipes.base import problem_of_run, recipe_of, settings_of
 from regard.recipes.job import DataContext
 from regard.recipes.paired import Difference, differ
 from regard.recipes.same_data import check_same_data
@@ -206,17 +206,17 @@ def _judge(found: ComparedRun, data: Any, note: Note | None) -> Judged | str:
 
 @torch.no_grad()
 def _scores_of(run: Run, data: Any, note: Note | None) -> Judged:
-    recipe = recipe_of(run)
+    problem = problem_of_run(run)
     context = DataContext(cache=cache_folder(), note=note, old=run)
-    model = recipe.load(run)
+    model = problem.load(run)
     if data is not None:
-        task, split, labels = recipe.other_split(run, as_given(data), context)
+        task, split, labels = problem.read_other(run, as_given(data), context)
         path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     else:
         if run.config.given is not None:
             raise RegardError(f"it was trained on a {run.config.given} in memory; {GIVE_DATA}")
         settings = settings_of(run)
-        job = recipe.prepare(settings, context)
+        job = recipe_of(run).prepare(settings, context)
         check_same_data(run, job, GIVE_DATA)
         task, split, labels = job.task, job.best_split, job.labels
         path = getattr(settings.data, "path", None)
@@ -230,7 +230,7 @@ def _scores_of(run: Run, data: Any, note: Note | None) -> Judged:
     if rows is not None and len(rows) != len(scores):
         rows = None
     return Judged(
-        recipe=recipe.name,
+        recipe=str(run.config.recipe),
         split=split.name,
         data=None if path is None else os.path.realpath(os.path.expanduser(path)),
         labels=labels,

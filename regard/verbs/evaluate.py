@@ -14,7 +14,7 @@ from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords
 from regard.files import json_text
 from regard.recipes.answers import AMONG, check_answers_file, is_answers_file, write_answers
-from regard.recipes.base import recipe_of
+from regard.recipes.base import problem_of_run
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext
 from regard.runs.run import Run
@@ -23,7 +23,7 @@ from regard.training.memory import retain_freed_memory
 from regard.verbs.console import spinner
 from regard.verbs.options import check_single_path, one_word, read_options, take_options
 from regard.verbs.own_module import evaluate_module
-from regard.verbs.predict import as_given, configure, read_differently
+from regard.verbs.predict import as_given, options_of_run, read_differently, split_options
 
 
 @config
@@ -82,10 +82,11 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
         check_answers_file(out, [] if data is None else [os.fspath(data)])
     if run.config.recipe is None:
         return evaluate_module(run, data)
-    recipe, options = configure(recipe_of(run), options)
+    problem = problem_of_run(run)
+    own, options = split_options(problem, options)
     if options and data is None:
         raise RegardError(f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too")
-    run = read_differently(run, recipe, options)
+    run = read_differently(run, options)
     context = DataContext(cache=cache_folder(), note=note, old=run)
     if run.config.imported is not None and run.config.origin is None and data is None:
         raise RegardError(f"{run.path} holds weights of others and no data; give the data with --data")
@@ -95,7 +96,7 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
             "give data of the same kind"
         )
     with scanning_once():
-        found = recipe.evaluate(run, as_given(data), context)
+        found = problem.evaluate(run, as_given(data), context, own)
     if out is not None:
         if found.predict is None:
             raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")
@@ -111,7 +112,7 @@ def run(words: list[str]) -> int:
     """regard evaluate RUN"""
     check_single_path(words)
     found = open_run(words[0]) if words and not words[0].startswith("-") else None  # it says which options it has
-    own, words = take_options(None if found is None else recipe_of(found).predict_options, words, "regard evaluate")
+    own, words = take_options(options_of_run(found), words, "regard evaluate")
     options, words = read_options(EvaluateOptions, words, "regard evaluate")
     path = one_word(words, "evaluate", "run")
     with spinner(f"evaluating {path}"), retain_freed_memory():

@@ -13,10 +13,11 @@ from torch import nn
 from regard.look import plot
 from regard.look.redact_paths import without_folders
 from regard.look.views.outcome import CONFUSION_FILE
-from regard.recipes.base import Recipe
+from regard.recipes.base import problem_of_run
 from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.job import Job, Split
 from regard.recipes.kept_examples import choose_examples
+from regard.recipes.problem import Problem
 from regard.runs.evaluations import LAST, main_measure
 from regard.runs.number_format import say_measure, say_value
 from regard.runs.report_examples import FILE as OUTCOME
@@ -29,9 +30,7 @@ from regard.verbs.check import write_laws
 from regard.verbs.look import write_report
 
 
-def finish_run(
-    run: Run, recipe: Recipe, job: Job, ended: Result, observers: Sequence[Observer], *, report: bool = True
-) -> None:
+def finish_run(run: Run, job: Job, ended: Result, observers: Sequence[Observer], *, report: bool = True) -> None:
     """Evaluate the published weights and write the reports. A stopped run may go on, so nobody looks at its
     test split yet: its reports are made from the validation split."""
     over = ended.reason != "stopped"
@@ -50,7 +49,8 @@ def finish_run(
         return
     if not (tests or report or more):
         return
-    model = recipe.load(run)
+    problem = problem_of_run(run)
+    model = problem.load(run)
     if tests or shows or more:
         found = evaluate_finished(model, job, split)
         if tests:
@@ -64,9 +64,9 @@ def finish_run(
         tell(observers, "working", "measuring the laws and writing the report ...")
         if job.draw is not None:
             job.draw(run, model)
-        _write_outcome(run, recipe, job, model, split, ended)
+        _write_outcome(run, problem, job, model, split, ended)
         with suppress(ValueError, OSError, ImportError, RuntimeError):
-            recipe.finish(run, job, model)
+            problem.finish(run, job, model)
         target = target_of_run(run.path, model=model)
         write_laws(run, target)
         write_report(run, target)
@@ -87,14 +87,14 @@ def _tell_outcome(run: Run, job: Job, ended: Result, found: Evaluation | None, o
         tell(observers, "concluded", line)
 
 
-def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, split: Split, ended: Result) -> None:
+def _write_outcome(run: Run, problem: Problem, job: Job, model: nn.Module, split: Split, ended: Result) -> None:
     """outcome.json: what the run was trained on, what to type next, and a few examples. A run is not lost over
     it. split: where the examples are from"""
     facts: dict[str, Any] = {
-        "data": recipe.describe(job),
+        "data": problem.describe(job),
         "unit": split.unit,
         "validation": job.validation if ended.stride == 1 else None,
-        "next": without_folders(recipe.next_command(run).replace(run.quoted, "{run}")),
+        "next": without_folders(problem.next_command(run).replace(run.quoted, "{run}")),
         "examples": None,
     }
     if (run.config.train or {}).get("examples", True):

@@ -11,7 +11,7 @@ from regard import registry
 from regard.errors import RegardError, name_keywords
 from regard.generation import Weights
 from regard.generation import generate as generation
-from regard.recipes.base import get_recipe, recipe_of
+from regard.recipes.base import get_recipe, problem_of_run
 from regard.targets.imported import open_run
 from regard.verbs.load import load
 from regard.verbs.options import options_help, read_options
@@ -44,7 +44,7 @@ def load_to_write(
     run = open_run(path)
     if weights not in get_args(Weights):
         raise RegardError(f"weights must be one of {', '.join(get_args(Weights))}, got {weights!r}")
-    return recipe_of(run).load_to_write(run, weights, note)
+    return problem_of_run(run).load_to_write(run, weights, note)
 
 
 def _load_generator(model: Any, weights: str | None) -> Any:
@@ -66,23 +66,30 @@ def run(words: list[str]) -> int:
     if not path or path.startswith("-"):
         raise RegardError(f"regard generate takes one run first, got {path or 'none'}; see: regard generate --help")
     found = open_run(path)
-    recipe = recipe_of(found)
-    if recipe.generate_options is None:
-        raise RegardError(f"{found.path} was trained on {recipe.name}, which generates nothing; use regard predict")
-    options, rest = read_options(recipe.generate_options, words[1:], "regard generate")
+    problem = problem_of_run(found)
+    if problem.generate_options is None:
+        raise RegardError(
+            f"{found.path} was trained on {found.config.recipe}, which generates nothing; use regard predict"
+        )
+    options, rest = read_options(problem.generate_options, words[1:], "regard generate")
     if rest:
         raise RegardError(f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help")
-    for piece in recipe.generate(found, options, lambda note: print(f"regard: {note}", file=sys.stderr)):
+    for piece in problem.generate(found, options, lambda note: print(f"regard: {note}", file=sys.stderr)):
         print(piece, end="", flush=True)
     return 0
 
 
 def explain(words: list[str]) -> str:
     """The options of every recipe that generates something."""
-    recipes = [get_recipe(name) for name in registry.entries("recipes")]
+    found = {name: options for name in registry.entries("recipes") for options in _generate_options(name)}
     every = "--help-all" in words
     return "\n".join(
-        f"a run of {recipe.name}:\n{options_help(recipe.generate_options, 'regard generate', every=every)}"
-        for recipe in recipes
-        if recipe.generate_options is not None
+        f"a run of {name}:\n{options_help(options, 'regard generate', every=every)}" for name, options in found.items()
+    )
+
+
+def _generate_options(name: str) -> list[Any]:
+    """The classes of options of the problems of a recipe that generate, each once."""
+    return list(
+        dict.fromkeys(each.generate_options for each in get_recipe(name).problems.values() if each.generate_options)
     )

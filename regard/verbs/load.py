@@ -7,7 +7,7 @@ import os
 from torch import nn
 
 from regard.errors import name_keywords
-from regard.recipes.base import recipe_of
+from regard.recipes.base import problem_of_run
 from regard.runs.load import load_model
 from regard.targets.imported import open_run
 
@@ -19,4 +19,4 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
     run = open_run(path)
     if run.config.recipe is None:
         return load_model(run)
-    return recipe_of(run).load(run)
+    return problem_of_run(run).load(run)

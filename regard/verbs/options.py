@@ -221,9 +221,7 @@ def unknown_option(word: str, known: list[str], program: str, hidden: Collection
 
 def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[str], *, every: bool = False) -> str:
     """The options of a recipe with their defaults: the usual ones, or every one."""
-    given = _read_plainly(words)
-    early = {name: read_value(given[name], int | str) for name in recipe.early_options if name in given}
-    default = recipe.defaults(path, kind, early)
+    default = recipe.defaults(path, kind, _read_plainly(words).keys())
     known = {**recipe.help, **{name: what.format(recipe=recipe.name) for name, what in FIRST.items()}}
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
     examples = "".join(f"\n  {each}" for each in recipe.examples)

@@ -20,8 +20,9 @@ from regard.data.tables import table_of
 from regard.errors import RegardError, did_you_mean, name_keywords
 from regard.files import json_text
 from regard.recipes.answers import check_answers_file, is_answers_file, is_lines_file, write_answers
-from regard.recipes.base import Recipe, recipe_of
+from regard.recipes.base import problem_of_run, recipe_of
 from regard.recipes.prediction import Prediction
+from regard.recipes.problem import Problem
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
 from regard.targets.imported import open_run
@@ -116,19 +117,19 @@ def _predict(run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any
     if run.config.recipe is None:
         yield from predict_module(run, inputs)
         return
-    recipe, options = configure(recipe_of(run), options)
-    run = read_differently(run, recipe, options)
-    given = list_inputs(inputs)
+    problem = problem_of_run(run)
+    own, options = split_options(problem, options)
+    run, given = read_differently(run, options), list_inputs(inputs)
     table = None if out is None or not is_answers_file(out) else out
     if table is not None:
         check_answers_file(table, [file for file in given if isinstance(file, str)])
     elif out is not None:
-        recipe.check_output(run, given, out)
-    found = recipe.predict(run, given)
+        problem.check_output(run, given, out)
+    found = problem.predict(run, given, own)
     if out is not None and table is None:
-        found = recipe.draw(run, given, found, out)
-    found = (prediction.without_nan() for prediction in found)
-    yield from found if table is None else write_answers(found, table)
+        found = problem.draw(run, given, found, out)
+    finite = (prediction.without_nan() for prediction in found)
+    yield from finite if table is None else write_answers(finite, table)
 
 
 def list_inputs(inputs: Any) -> list[Any]:
@@ -162,7 +163,7 @@ def embed(
     run = open_run(path)
     several = [inputs] if isinstance(inputs, str) else list(inputs)
     tables = table_config(run, options)
-    names, vectors = recipe_of(run).embed(run, several, column, tables, note or (lambda said: None))
+    names, vectors = problem_of_run(run).embed(run, several, column, tables, note or (lambda said: None))
     if out is not None:
         files.write_arrays(out, {"embeddings": vectors, "texts": np.array(names)})
     return names, vectors
@@ -171,13 +172,19 @@ def embed(
 # ── options of other data
 
 
-def configure(recipe: Recipe, options: Mapping[str, Any] | None) -> tuple[Recipe, dict[str, Any]]:
-    """The recipe with its own options of predict and evaluate ({"beams": 8}), and the options that are left."""
+def split_options(problem: Problem, options: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """The options of predict and evaluate that only this problem has ({"beams": 8}), as an object of their class, and the
+    options that are left."""
     rest = dict(options or {})
-    if recipe.predict_options is None:
-        return recipe, rest
-    own = {each.name: rest.pop(each.name) for each in fields(recipe.predict_options) if each.name in rest}
-    return recipe.with_options(from_dict(recipe.predict_options, own)), rest
+    if problem.options is None:
+        return None, rest
+    own = {each.name: rest.pop(each.name) for each in fields(problem.options) if each.name in rest}
+    return from_dict(problem.options, own), rest
+
+
+def options_of_run(run: Run | None) -> type[Any] | None:
+    """The class of the options of predict and evaluate that only runs like this one have."""
+    return None if run is None or run.config.recipe is None else problem_of_run(run).options
 
 
 def as_given(data: Any) -> Any:
@@ -185,12 +192,13 @@ def as_given(data: Any) -> Any:
     return os.fspath(data) if isinstance(data, os.PathLike) else data
 
 
-def read_differently(run: Run, recipe: Recipe, options: Mapping[str, Any] | None) -> Run:
+def read_differently(run: Run, options: Mapping[str, Any] | None) -> Run:
     """The run with some settings of its data changed for this command, by dotted name: {"data.text": "body"}."""
     if not options:
         return run
     own = run.config.data or {}
     tables = [each.name for each in fields(TableConfig) if each.name in own]  # of kinds that read tables
+    recipe = recipe_of(run)
     return run.reading(_read_options(options, (*recipe.reading_options, *tables), f"a run of {recipe.name}"))
 
 
@@ -228,7 +236,7 @@ def run(words: list[str]) -> int:
     if len([word for word in words if not word.startswith("--")]) < 2:
         raise RegardError("regard predict takes a run and one input at least: a text, or a file")
     found = None if words[0].startswith("-") else open_run(words[0])  # it says which options it has
-    own, words = take_options(None if found is None else recipe_of(found).predict_options, words, "regard predict")
+    own, words = take_options(options_of_run(found), words, "regard predict")
     options, words = read_options(PredictOptions, words, "regard predict")
     if len(words) < 2:
         raise RegardError("regard predict takes a run and one input at least: a text, or a file")

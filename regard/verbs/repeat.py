@@ -38,10 +38,9 @@ def start_runs(request: TrainRequest, settings: Settings, place: Place, over: Ov
     for name in names:
         _settings_for(settings, over, name)  # what cannot be is said before the first of them is trained
     kind = kind_of(recipe.models, settings)
-    problem = recipe.problem_of(settings.data, kind)
     facts = {
         "recipe": recipe.name,
-        "problem": None if problem is None else problem.name,
+        "problem": recipe.problem_of(settings.data, kind).name,
         "kind": kind,
         "settings": configs.to_dict(settings),
         "from": None if origin is None else str(origin.path),
@@ -115,14 +114,11 @@ def _settings_for(settings: Settings, over: Over, name: str) -> Settings:
 
 def _common_settings(repeats: Repeats, recipe: Recipe) -> Settings:
     """What was asked for at the start. Paths count from there, as those of a run do."""
-    sections = repeats.facts["settings"]
+    problem = recipe.problems[repeats.facts["problem"]]
+    settings = configs.from_dict(problem.settings_class(repeats.facts["kind"]), repeats.facts["settings"])
     started = repeats.runs
     if not started:
-        known = {name: repeats.facts[name] for name in ("problem", "kind")}
-        known |= {"model": sections["model"], "data": sections["data"]}
-        like = RunConfig(regard=repeats.facts["regard"], recipe=recipe.name, **known)
-        return configs.from_dict(recipe.settings_class(like), sections)
-    settings = configs.from_dict(recipe.settings_class(started[0].config), sections)
+        return settings
     own = started[0].section(type(settings.data), "data")
     paths = {name: getattr(own, name) for name in getattr(type(own), "paths", ())}
     return replace(settings, data=replace(settings.data, **paths))

@@ -23,7 +23,7 @@ from regard.generation.model_slots import make_slots
 from regard.generation.scheduler import Scheduler
 from regard.generation.writer import Writer
 from regard.nn.linear import prepacked
-from regard.recipes.base import recipe_of
+from regard.recipes.base import problem_of_run
 from regard.serving.guard import listen, new_token
 from regard.serving.openai import make_text_server
 from regard.targets.imported import open_run
@@ -74,7 +74,7 @@ def open_writer(
 ) -> Writer:
     """The model of a run, a Hugging Face directory or a GGUF file, ready to write."""
     run = open_run(target)
-    return recipe_of(run).open_writer(run, weights, note)
+    return problem_of_run(run).open_writer(run, weights, note)
 
 
 def serve(

@@ -11,7 +11,7 @@ from torch import nn
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError, name_keywords
-from regard.recipes.base import get_recipe, settings_of
+from regard.recipes.base import get_recipe, problem_of_run, settings_of
 from regard.recipes.request import Place, TrainRequest
 from regard.runs.environment import shell_command
 from regard.runs.new_run import latest_run_path
@@ -156,7 +156,7 @@ def run(words: list[str]) -> int:
     first = done.runs[0] if isinstance(done, Repeats) else done
     if (laws := read_laws(first)) is not None and laws["laws"]:
         print(laws_in_a_line(laws["laws"]))
-    print(f"next: {shell_command(recipe.next_command(first))}")
+    print(f"next: {shell_command(problem_of_run(first).next_command(first))}")
     return 130 if ending.stopped else 0  # as a command that Ctrl-C ended
 
 

@@ -129,7 +129,11 @@ def _fit(
     observers = request.observers
     if ranks.leads:
         job.keep(run)
-        tell(observers, "described", f"{request.recipe.describe(job)}; {job.kind} with {say_parameters(model)}")
+        tell(
+            observers,
+            "described",
+            f"{request.recipe.problems[str(job.problem)].describe(job)}; {job.kind} with {say_parameters(model)}",
+        )
     ended = loop.fit(
         run,
         model,
@@ -143,7 +147,7 @@ def _fit(
         stepper=choose_stepper(job.stepper, request.recipe.name, ranks),
     )
     if ranks.leads:
-        finish_run(run, request.recipe, job, ended, observers, report=request.report)
+        finish_run(run, job, ended, observers, report=request.report)
     return run
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -50,10 +50,8 @@ class AutoencoderRecipe(Recipe):
     not_inherited = frozenset({"shape", "mean", "deviation"})
     reading_options = ("image", "label", "damaged")
     problems: ClassVar[Mapping[str, Problem]] = {Autoencode.name: Autoencode()}
-    predict_options = Autoencode.options
-    generate_options = Autoencode.generate_options
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> InputsConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> InputsConfig:
         return InputsConfig(path=os.fspath(data) if isinstance(data, str | os.PathLike) else None)
 
     def choose_defaults(self, data: InputsConfig, examples: Examples | None, kind: str | None) -> Settings:

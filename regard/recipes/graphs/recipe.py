@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -91,14 +90,14 @@ class GraphsRecipe(Recipe):
     )
     problems: ClassVar[Mapping[str, Problem]] = {supervised.name: supervised}
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> GraphsConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> GraphsConfig:
         return data_section(data)
 
-    def defaults(self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None) -> Settings:
+    def defaults(self, data: Any = None, model: str | None = None, given: Collection[str] = ()) -> Settings:
         """Those for this data, which is read for them if that is possible."""
-        section, given = data_section(data), None if isinstance(data, str | os.PathLike) else data
+        section, objects = data_section(data), None if isinstance(data, str | os.PathLike) else data
         try:
-            examples = self.supervised.read(section, given)
+            examples = self.supervised.read(section, objects)
         except (ValueError, OSError):
             examples = None
         return choose_defaults(section, examples, model)
@@ -110,12 +109,6 @@ class GraphsRecipe(Recipe):
         if not options.keys() & set(DECIDING):
             return settings
         return choose_defaults(settings.data, examples, kind_of(self.models, settings), options)
-
-    def next_command(self, run: Run) -> str:
-        path = run.section(GraphsConfig, "data").path
-        if path is None:  # the built-in graph, or an object in memory, is in no file
-            return f"regard look {run.quoted}"
-        return f"regard predict {run.quoted} {shlex.quote(path)}"
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         return foreign_reader(foreign)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -171,7 +171,7 @@ class ImagesRecipe(Recipe):
     )
     problems: ClassVar[Mapping[str, Problem]] = {supervised.name: supervised}
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> ImagesConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> ImagesConfig:
         return data_section(data)
 
     def choose_defaults(self, data: ImagesConfig, examples: Examples | None, kind: str | None) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from regard.data.meshes import find_meshes
@@ -20,6 +20,16 @@ from regard.recipes.settings import Settings
 from regard.recipes.supervised import Supervised
 from regard.runs.run import Run
 from regard.symmetry.roles import Roles
+
+
+class LearnMeshes(Supervised):
+    """Supervised learning from meshes."""
+
+    def next_command(self, run: Run) -> str:
+        path = run.section(MeshesConfig, "data").path
+        if path is None:  # synthetic meshes are in no file
+            return f"regard look {run.quoted}"
+        return f"regard predict {run.quoted} {shlex.quote(find_meshes(path)[0].path)}"
 
 
 class MeshesRecipe(Recipe):
@@ -42,7 +52,7 @@ class MeshesRecipe(Recipe):
     not_inherited = frozenset({"outputs", "level"})
     reading_options = ("targets", "target", "damaged")
 
-    supervised = Supervised(
+    supervised = LearnMeshes(
         processor=MeshesProcessor,
         config=MeshesConfig,
         unit="meshes",
@@ -52,17 +62,11 @@ class MeshesRecipe(Recipe):
     )
     problems: ClassVar[Mapping[str, Problem]] = {supervised.name: supervised}
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> MeshesConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> MeshesConfig:
         return data_section(data)
 
     def choose_defaults(self, data: MeshesConfig, examples: Examples | None, kind: str | None) -> Settings:
         return choose_defaults(data, examples, kind)
-
-    def next_command(self, run: Run) -> str:
-        path = run.section(MeshesConfig, "data").path
-        if path is None:  # synthetic meshes are in no file
-            return f"regard look {run.quoted}"
-        return f"regard predict {run.quoted} {shlex.quote(find_meshes(path)[0].path)}"
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         declared = foreign.roles or getattr(foreign.model, "roles", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,14 +12,7 @@ from regard.errors import RegardError
 from regard.recipes.base import Recipe
 from regard.recipes.example import Examples
 from regard.recipes.problem import Problem
-from regard.recipes.series.config import (
-    ForecastConfig,
-    ImputeConfig,
-    LabelledSeriesConfig,
-    PredictOptions,
-    SampleOptions,
-    SeriesDataConfig,
-)
+from regard.recipes.series.config import ForecastConfig, ImputeConfig, LabelledSeriesConfig, SeriesDataConfig
 from regard.recipes.series.problems import Forecast, Impute, LabelSeries
 from regard.recipes.series.processor import LabelledProcessor
 from regard.recipes.series.read_series import has_labels
@@ -81,7 +74,6 @@ class SeriesRecipe(Recipe):
     models = tuple(KINDS.values())
     aliases: ClassVar[Mapping[str, str]] = {**KINDS, **TOGETHER}
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {task: tuple(KINDS.values()) for task in TASKS}
-    early_options = ("data.label",)  # whoever names this column wants labels
     reading_options = ("time", "id", "label", "columns")
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.channels": "give --data.columns",
@@ -91,8 +83,6 @@ class SeriesRecipe(Recipe):
         "model.lags": "give --data.lags",
         "model.season": "give --data.season",
     }
-    predict_options = PredictOptions
-    generate_options = SampleOptions
     labels = LabelSeries(processor=LabelledProcessor, config=LabelledSeriesConfig, unit="series", speed="steps")
     problems: ClassVar[Mapping[str, Problem]] = {each.name: each for each in (Forecast(), Impute(), labels)}
 
@@ -106,16 +96,14 @@ class SeriesRecipe(Recipe):
         short = next(word for word, known in KINDS.items() if known == name)
         return f"{task}-{short}"
 
-    def data_section(
-        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> SeriesDataConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> SeriesDataConfig:
         """Labels are learned if there are some, unless a task is named. data: a path, a table or arrays"""
         task, _ = split_kind(kind)
         path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
         if task == "classify":
             return LabelledSeriesConfig(path=path, asks="classes")
         if task is None:
-            task = "classify" if early or has_labels(data) else "forecast"
+            task = "classify" if "data.label" in given or has_labels(data) else "forecast"
         return SECTIONS[task](path=path)
 
     def choose_defaults(self, data: SeriesDataConfig, examples: Examples | None, kind: str | None) -> Settings:

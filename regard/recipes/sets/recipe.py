@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +23,16 @@ from regard.recipes.supervised import Supervised
 from regard.runs.run import Run
 
 SHARED: dict[str, Any] = {"config": SetsConfig, "unit": "sets", "views": (PointsView(),), "controls": (FILE,)}
+
+
+class LearnSets(Supervised):
+    """Supervised learning from sets."""
+
+    def next_command(self, run: Run) -> str:
+        path = run.section(SetsConfig, "data").path
+        if path is None or not Path(path).expanduser().is_dir():
+            return super().next_command(run)
+        return f"regard predict {run.quoted} {shlex.quote(find_clouds(path)[0].path)}"
 
 
 class SetsRecipe(Recipe):
@@ -58,11 +68,11 @@ class SetsRecipe(Recipe):
     )
     not_inherited = frozenset({"features", "outputs", "size", "each", "seeds", "usual", "contrast"})
     reading_options = ("id", "target", "missing")
-    supervised = Supervised(processor=SetsProcessor, **SHARED)
+    supervised = LearnSets(processor=SetsProcessor, **SHARED)
     clusters = Cluster(name="clusters", processor=ClusterProcessor, **SHARED)
     problems: ClassVar[Mapping[str, Problem]] = {each.name: each for each in (supervised, clusters)}
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> SetsConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> SetsConfig:
         return data_section(data)
 
     def choose_defaults(self, data: SetsConfig, examples: Examples | None, kind: str | None) -> Settings:
@@ -72,14 +82,6 @@ class SetsRecipe(Recipe):
         if data.path is None and data.task == "clusters":
             return self.clusters
         return self.supervised
-
-    def next_command(self, run: Run) -> str:
-        path = run.section(SetsConfig, "data").path
-        if path is None:  # synthetic sets, and those in memory, are in no file
-            return f"regard look {run.quoted}"
-        if Path(path).expanduser().is_dir():
-            path = find_clouds(path)[0].path
-        return f"regard predict {run.quoted} {shlex.quote(path)}"
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         return foreign_reader(foreign)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -20,10 +20,9 @@ from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
 from regard.recipes.text.chat import Chat
 from regard.recipes.text.chats import looks_like_chats
-from regard.recipes.text.config import LabelledTextConfig, TextEvaluateOptions
+from regard.recipes.text.config import LabelledTextConfig
 from regard.recipes.text.dataset import make_shards
 from regard.recipes.text.defaults import DEFAULTS, MODELS, TASKS, data_section, is_labelled
-from regard.recipes.text.generate import GenerateOptions
 from regard.recipes.text.labelled_text import LabelledText
 from regard.recipes.text.language_model import LanguageModel, MaskedLM, PermutationLM
 from regard.recipes.text.pretrained import adopt, export_files
@@ -77,9 +76,6 @@ class TextRecipe(Recipe):
     not_inherited = frozenset(
         {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout", "memory", "predicted", "lora"}
     )
-    early_options = ("data.text", "data.label")  # whoever names these columns has a table with labels
-    generate_options = GenerateOptions
-    predict_options = TextEvaluateOptions
     reading_options = ("text", "label", "missing")
 
     problems: ClassVar[Mapping[str, Problem]] = {
@@ -99,8 +95,8 @@ class TextRecipe(Recipe):
         )
     }
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> Any:
-        return data_section(data, kind, columns=bool(early))
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> Any:
+        return data_section(data, kind, columns=not {"data.text", "data.label"}.isdisjoint(given))
 
     def problem_of(self, data: Any, kind: str | None) -> Problem:
         """What the data says; of plain text, what this kind of model learns."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from regard.recipes.base import Recipe
@@ -11,7 +11,6 @@ from regard.recipes.problem import Problem
 from regard.recipes.settings import Settings
 from regard.recipes.translation.config import KINDS, PairsConfig, choose_defaults, data_section
 from regard.recipes.translation.problem import Translate
-from regard.recipes.translation.search import SearchOptions
 
 
 class TranslationRecipe(Recipe):
@@ -43,10 +42,9 @@ class TranslationRecipe(Recipe):
     }
     not_inherited = frozenset({"vocab", "source_vocab", "context", "shared", "dropout"})
     reading_options = ("source", "target", "beside")
-    predict_options = SearchOptions
     problems: ClassVar[Mapping[str, Problem]] = {Translate.name: Translate()}
 
-    def data_section(self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None) -> PairsConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> PairsConfig:
         return data_section(data)
 
     def choose_defaults(self, data: PairsConfig, examples: Examples | None, kind: str | None) -> Settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from regard.recipes.base import Recipe
@@ -40,12 +40,8 @@ class WorldRecipe(Recipe):
         "model.image": "give --data.images or --data.side",
     }
     problems: ClassVar[Mapping[str, Problem]] = {World.name: World()}
-    predict_options = World.options
-    generate_options = World.generate_options
 
-    def data_section(
-        self, data: Any, kind: str | None = None, early: Mapping[str, Any] | None = None
-    ) -> WorldDataConfig:
+    def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> WorldDataConfig:
         return data_section(data)
 
     def choose_defaults(self, data: WorldDataConfig, examples: Examples | None, kind: str | None) -> Settings:

@@ -21,7 +21,6 @@ from regard.recipes.problem import Problem
 from regard.recipes.processor import Processor, Want
 from regard.recipes.settings import Settings, settings_of_kind
 from regard.recipes.supervised import Supervised, SupervisedConfig
-from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from waves_kind.model import WaveNetConfig
 
@@ -130,9 +129,6 @@ class WavesRecipe(Recipe):
         train = TrainConfig(steps=30, batch=16, lr=0.02, optimiser="adamw", precision="float32")
         model = WaveNetConfig(length=1, classes=1)
         return settings_of_kind("wavenet", WavesConfig)(data=data, model=model, train=train)
-
-    def next_command(self, run: Run) -> str:
-        return f"regard predict {run.path} 1,2,3"
 
 
 RECIPE = WavesRecipe()

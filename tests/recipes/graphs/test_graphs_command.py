@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.recipes.base import get_recipe
+from regard.recipes.base import get_recipe, problem_of_run
 from regard.recipes.graphs.neighbours import write_mapped
 from regard.runs.number_format import say_percent
 from regard.runs.run import Run
@@ -67,7 +67,7 @@ def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     assert len(answer["each"]) == N and answer["each"][7]["input"] == "v7"
     right = sum(next(iter(each["labels"])) == ("even", "odd")[i % 2] for i, each in enumerate(answer["each"]))
     assert right > 0.8 * N and sum(answer["each"][0]["labels"].values()) == pytest.approx(1)
-    assert "regard predict" in get_recipe("graphs").next_command(run)
+    assert "regard predict" in problem_of_run(run).next_command(run)
     (folder / "nodes.csv").write_text("id,a\n" + "".join(f"v{i},1\n" for i in range(N)))
     assert main(["predict", str(run.path), str(folder)]) == 2
     assert re.search("1 features.*2", capsys.readouterr().err)
@@ -147,9 +147,9 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     (folder / "edges.csv").rename(tmp_path / "net.csv")
     monkeypatch.chdir(tmp_path)
     run = trained("net.csv", "run", steps=2, options={"data.nodes": "people.csv"})
-    assert get_recipe("graphs").next_command(run) == "regard predict run net.csv"
+    assert problem_of_run(run).next_command(run) == "regard predict run net.csv"
     spaced = Run.open(run.path.rename("my run"))
-    assert get_recipe("graphs").next_command(spaced) == "regard predict 'my run' net.csv"
+    assert problem_of_run(spaced).next_command(spaced) == "regard predict 'my run' net.csv"
     spaced.path.rename("run")
     folder.rmdir()
     (tmp_path / "elsewhere").mkdir()

@@ -12,7 +12,7 @@ import torch
 import regard
 from regard.data.surface import Mesh
 from regard.look.draw_figure import draw_figure
-from regard.recipes.base import get_recipe, recipe_of
+from regard.recipes.base import get_recipe, problem_of_run
 from regard.recipes.example import Example
 from regard.recipes.meshes import made_meshes
 from regard.recipes.meshes.config import MeshesConfig
@@ -193,7 +193,7 @@ def test_a_class_for_each_vertex(tmp_path):
     (found,) = regard.predict(run.path, [str(tmp_path / "bodies" / "0.ply")])
     assert len(found.each) > 100 and set(found.each[0].labels) == {"0", "1"}
     model = load_model(run)
-    given = recipe_of(run).reader(run, model).read()
+    given = problem_of_run(run).reader(run, model).read()
     with torch.no_grad():
         figure = show_mesh(model, model(**given.inputs), given)
     assert figure.groups[0].names == ["0", "1"] and figure.measures[-1].name == "Gauss curvature"
@@ -225,7 +225,7 @@ def test_a_mesh_does_not_depend_on_those_beside_it():
 def test_contributions_sum_to_the_logits():
     run = trained(data="shapes", steps=2)
     model = load_model(run)
-    given = recipe_of(run).reader(run, model).read("3")
+    given = problem_of_run(run).reader(run, model).read("3")
     with torch.no_grad():
         out = model(**given.inputs)[0]
         each = model.contributions(given.places, given.triangles)
@@ -236,12 +236,12 @@ def test_contributions_sum_to_the_logits():
             with torch.no_grad():
                 torch.testing.assert_close(model(**moved.input.inputs)[0], out, rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="called 1, 2, 3"):
-        recipe_of(run).reader(run, model).read("third")
+        problem_of_run(run).reader(run, model).read("third")
 
 
 def test_what_a_page_sends_is_read_by_its_content(solids):
     run = trained(data=solids, steps=1)
-    reader = recipe_of(run).reader(run, load_model(run))
+    reader = problem_of_run(run).reader(run, load_model(run))
     data = Path(f"{solids}/box/0.off").read_bytes()
     assert len(reader.read(data).places) == len(reader.read(f"{solids}/box/0.off").places)
     text = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"

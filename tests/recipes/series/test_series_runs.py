@@ -11,7 +11,7 @@ import regard
 from regard.errors import RegardError
 from regard.files import read_tensors
 from regard.look.session import Session
-from regard.recipes.base import get_recipe
+from regard.recipes.base import problem_of_run
 from regard.recipes.series.config import SampleOptions
 from regard.recipes.series.task import ForecastTask, ImputeTask
 from regard.runs.run import Run
@@ -52,7 +52,7 @@ def train(out, data, observers=(), steps=4, options=None, **how):
 
 def open_session(run):
     model = regard.load(run.path)
-    reader = get_recipe("series").reader(run, model)
+    reader = problem_of_run(run).reader(run, model)
     return Session(model, reader, "months", run=run, tsne=False)
 
 
@@ -247,7 +247,9 @@ def test_memory_is_learned_from_as_files_are(folder, months):
         ours, theirs = (regard.evaluate(folder / f"memory{number}", each) for each in (data, memory))
         assert ours.measures == theirs.measures and ours.count == theirs.count
     with pytest.raises(RegardError, match="--data"):
-        next(get_recipe("series").generate(Run.open(folder / "memory1"), SampleOptions(), print))
+        next(
+            problem_of_run(Run.open(folder / "memory1")).generate(Run.open(folder / "memory1"), SampleOptions(), print)
+        )
 
 
 def test_other_data_is_judged_by_what_was_learned(folder, months, run):
@@ -257,7 +259,7 @@ def test_other_data_is_judged_by_what_was_learned(folder, months, run):
     found = regard.evaluate(filled.path, other)
     assert found.split == other and set(found.rivals) == {"straight line", "naive"}
     for made, rivals in ((run, ForecastTask), (filled, ImputeTask)):
-        task, split, labels = get_recipe("series").other_split(made, other, None)
+        task, split, labels = problem_of_run(made).read_other(made, other, None)
         assert isinstance(task, rivals) and labels is None and next(iter(split.batches())).rows > 0
     with pytest.raises(RegardError, match="learned to fill.*to forecast"):
         train(folder / "never", months, start=filled.path)

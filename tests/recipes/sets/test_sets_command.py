@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.recipes.base import get_recipe
+from regard.recipes.base import get_recipe, problem_of_run
 from regard.recipes.job import DataContext
 from regard.recipes.sets import made_sets as data
 from regard.recipes.settings import apply_settings, kind_of
@@ -248,9 +248,9 @@ def test_a_folder_stands_for_the_clouds_in_it_and_what_is_next_can_be_typed(clou
     run = trained(data=clouds, steps=1)
     answers = predict(run.path, [clouds])
     assert len(answers) == 24 and answers[0].input == f"{clouds}/ball/0.npy"
-    assert get_recipe("sets").next_command(run) == f"regard predict run {clouds}/ball/0.npy"
+    assert problem_of_run(run).next_command(run) == f"regard predict run {clouds}/ball/0.npy"
     table = trained("table", data=baskets, steps=1, **BASKET)
-    assert get_recipe("sets").next_command(table) == f"regard predict table {baskets}"
+    assert problem_of_run(table).next_command(table) == f"regard predict table {baskets}"
     (answer,) = predict(table.path, [clouds])
     assert answer.error.endswith("clouds is a folder; give files in the format of the training data")
     Path(clouds, "ball", "0.npy").write_text("no cloud")
@@ -282,7 +282,7 @@ def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch
     assert again.config.data["path"] == "baskets.csv" and len(losses(again)) == 2
     assert "of baskets.csv: prediction total " in open_target(tmp_path / "run").reader.read().notes[0]
     monkeypatch.chdir(tmp_path)
-    assert get_recipe("sets").next_command(run).endswith("baskets.csv")
+    assert problem_of_run(run).next_command(run).endswith("baskets.csv")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from regard.data import tokenizer as tokenizers
 from regard.data.fast_tokenizers import Bytes, Words
 from regard.data.learn_tokenizer import learn
 from regard.nn.ngram_logistic import ALONE, ROWS, BagOfNGrams
+from regard.recipes.base import problem_of_run
 from regard.recipes.example import Example
 from regard.recipes.request import TrainRequest
 from regard.recipes.text.config import LabelledTextConfig
@@ -167,7 +168,7 @@ def test_words_that_it_never_saw_are_known_by_their_endings(run, tmp_path):
     predicted = list(regard.predict(run.path, [text for text, _ in strange[:10]]))
     assert [next(iter(each.labels)) for each in predicted] == [label for _, label in strange[:10]]
     model = load_model(run)
-    given = RECIPE.reader(run, model).read(strange[0][0])
+    given = problem_of_run(run).reader(run, model).read(strange[0][0])
     shares = model(**given.inputs).softmax(-1)[0]
     assert max(predicted[0].labels.values()) == pytest.approx(shares.max().item(), abs=1e-5)
     moved = given.move([1, 0])

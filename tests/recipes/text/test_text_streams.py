@@ -13,7 +13,7 @@ import torch
 from regard.data.batch import IGNORE
 from regard.generation.generate import generate
 from regard.models.decoder import Decoder, DecoderConfig
-from regard.recipes.base import recipe_of
+from regard.recipes.base import problem_of_run
 from regard.recipes.text import language_model as jobs
 from regard.recipes.text.dataset import StreamSource, TextSource
 from regard.runs.run import Run
@@ -208,7 +208,7 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     found = evaluate("mine")
     assert set(found.measures) == {"loss", "accuracy", "loss in order", "perplexity in order"}
     assert evaluate("mine", "text.txt").count == len(SENTENCES) * 20 - 1
-    model = recipe_of(run).load(run)
+    model = problem_of_run(run).load(run)
     assert len("".join(generate(model, "the ", max_new=6, seed=0))) == 6
     given = open_target("mine").reader.read("the cat")
     assert given.answers == "next" and given.stream(14).labels[:8] == (*given.streams[0].labels, "t→?")
@@ -219,7 +219,7 @@ def test_a_permutation_lm_writes_fills_and_starts_a_classifier(folder, capsys):
     for name, options in (("filler", {"data": "text.txt", "model": "encoder"}), ("judge", {"data": "rows.csv"})):
         still = {"train.lr": 1e-9, "train.adam_lr": 1e-9, "train.weight_decay": 0.0, "train.threads": 1}
         train.train("text", **options, out=name, start="mine", steps=1, observers=[], options=still)
-        mine = recipe_of(Run.open(name)).load(Run.open(name)).state_dict()
+        mine = problem_of_run(Run.open(name)).load(Run.open(name)).state_dict()
         for key, tensor in body.items():
             if not (name == "judge" and key.startswith("head.")):
                 torch.testing.assert_close(mine[key], tensor, rtol=0, atol=1e-4)

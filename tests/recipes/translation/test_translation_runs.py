@@ -13,7 +13,7 @@ import torch
 import regard
 from regard.errors import RegardError
 from regard.generation.source_reader import generate_targets
-from regard.recipes.base import get_recipe
+from regard.recipes.base import problem_of_run
 from regard.recipes.job import DataContext
 from regard.recipes.translation import evaluation
 from regard.recipes.translation.pairs import pair_of
@@ -262,7 +262,7 @@ def test_what_is_wrong_is_said_in_one_line(words, said, run, table, tmp_path, mo
 
 
 def test_looking_shows_source_and_target(run):
-    model = get_recipe("translation").load(run)
+    model = problem_of_run(run).load(run)
     reader = Translate().reader(run, model)
     asked = reader.read("abc", "AB")
     assert [stream.labels for stream in asked.streams] == [("<begin>", "A", "B"), ("a", "b", "c", "<end>")]
@@ -274,7 +274,7 @@ def test_looking_shows_source_and_target(run):
 
 
 def test_looking_says_what_is_left_out(run):
-    reader = Translate().reader(run, get_recipe("translation").load(run))
+    reader = Translate().reader(run, problem_of_run(run).load(run))
     odd = reader.read("a💥c", "Aß")
     assert [stream.labels for stream in odd.streams] == [("<begin>", "A"), ("a", "c", "<end>")]
     source, target = odd.notes

@@ -11,7 +11,7 @@ from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
 from regard.look.encode_arrays import unpack_array
 from regard.models.world import TransformerWorld, TransformerWorldConfig
-from regard.recipes.base import get_recipe
+from regard.recipes.base import problem_of_run
 from regard.recipes.job import DataContext
 from regard.recipes.world.config import WorldDataConfig
 from regard.recipes.world.draw_states import SCENES, draw_states
@@ -239,7 +239,7 @@ def test_images_are_evaluated_predicted_and_dreamed(run, tmp_path, capsys):
 
 def test_a_page_holds_real_and_imagined_images(run):
     model = regard.load(run.path)
-    given = get_recipe("world").reader(run, model).read(None)
+    given = problem_of_run(run).reader(run, model).read(None)
     episode, n = given.episode, len(given.episode)
     real = unpack_array(pack_episode(episode), "u1", n + 1, 16, 16, 1)
     np.testing.assert_array_equal(real[:-1], episode.images)

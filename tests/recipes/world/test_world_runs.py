@@ -9,7 +9,7 @@ import torch
 import regard
 from regard.errors import RegardError
 from regard.files import read_arrays, read_tensors
-from regard.recipes.base import get_recipe
+from regard.recipes.base import get_recipe, problem_of_run
 from regard.recipes.world.config import WorldTrainConfig
 from regard.recipes.world.dream import Dream, write_gif
 from regard.recipes.world.dyna_loop import Unit, unit_of
@@ -139,7 +139,7 @@ def test_evaluate_prints_the_mean_return_and_errors(run, capsys):
     assert len(found["returns"]) == 3 and found["measures"]["return"] == np.mean(found["returns"])
     assert "error after 1 step" in found["measures"]
     assert set(found["errors"]) == {"model", "linear", "persistence"}
-    assert get_recipe("world").next_command(run) == f"regard evaluate {run.quoted} --episodes 100 --seed 1"
+    assert problem_of_run(run).next_command(run) == f"regard evaluate {run.quoted} --episodes 100 --seed 1"
 
 
 def test_predictions_are_those_of_the_model(run, episodes):
@@ -190,8 +190,7 @@ def test_each_frame_of_a_dream_shows_where_it_is(tmp_path, environment):
 
 def test_laws_hold_and_an_episode_can_be_looked_at(run, episodes, tmp_path):
     assert regard.check(str(run.path), laws=["causality", "padding", "cache"], trials=2).ok
-    recipe = get_recipe("world")
-    reader = recipe.reader(run, regard.load(run.path))
+    reader = problem_of_run(run).reader(run, regard.load(run.path))
     assert len(reader.read(episodes).episode) == reader.read(episodes).inputs["steps"].shape[1]
     assert reader.read(None).name is not None
 
@@ -204,7 +203,7 @@ def test_recorded_episodes_are_learned_offline(episodes, tmp_path, model, capsys
     options |= {"train.policy": "none", "data.validation": 0.3}
     run = train(tmp_path / "offline", data=episodes, model=model, options=options)
     assert not episodes_folder(run).exists() and run.config.keep == "loss"
-    assert get_recipe("world").next_command(run) == f"regard evaluate {run.quoted}"
+    assert problem_of_run(run).next_command(run) == f"regard evaluate {run.quoted}"
     assert main(["evaluate", str(run.path)]) == 0
     assert "mean return" not in capsys.readouterr().out
     assert main(["generate", str(run.path), "--out", str(tmp_path / "dream.gif")]) == 0
