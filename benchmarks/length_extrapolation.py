@@ -33,7 +33,7 @@ from regard.files import write_json
 from regard.models.attentions import WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.recipes.text.config import TextConfig
-from regard.recipes.text.dataset import Corpus, TextSource, prepare
+from regard.recipes.text.dataset import Corpus, TextSource, encode_corpus
 from regard.training.tasks import NextToken
 from regard.verbs import train
 
@@ -143,7 +143,7 @@ def main() -> None:
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
     sizes = SIZES | ({"dim": 32, "heads": 2, "depth": 1} if arguments.minimal else {})
-    corpus = prepare(
+    corpus = encode_corpus(
         TextConfig(path=arguments.text, tokens="characters", context=TRAINED, validation=0.1, test=0.0),
         cache=work / "cache",
         seed=arguments.seed,

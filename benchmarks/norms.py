@@ -30,7 +30,7 @@ from regard.data.batch import Batch
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.experts import PlainMLP
 from regard.recipes.text.config import TextConfig
-from regard.recipes.text.dataset import Corpus, prepare
+from regard.recipes.text.dataset import Corpus, encode_corpus
 
 HERE = Path(__file__).parent
 DEPTHS, PLACEMENTS = (4, 16, 48), ("pre", "post", "deepnorm")
@@ -107,7 +107,7 @@ def decoder(setting: Setting, vocab: int) -> Decoder:
 
 
 def read(text: str, folder: Path) -> Corpus:
-    return prepare(
+    return encode_corpus(
         TextConfig(path=text, tokens="characters", context=CONTEXT, validation=0.1, test=0.0), cache=folder, seed=0
     )
 

@@ -33,7 +33,7 @@ from regard.models.attentions import FullAttention, WindowAttention
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.text.config import TextConfig
-from regard.recipes.text.dataset import Corpus, TextSource, prepare
+from regard.recipes.text.dataset import Corpus, TextSource, encode_corpus
 from regard.training.config import TrainConfig
 from regard.training.step import Stepper
 from regard.training.tasks import MaskedToken, NextToken, Task
@@ -248,7 +248,7 @@ class Exam:
 
 
 def exam(path: str, cache: Path, steps: int, seed: int) -> Exam:
-    corpus = prepare(
+    corpus = encode_corpus(
         TextConfig(path=path, tokens="characters", context=TRAINED, validation=0.1, test=0.0), cache=cache, seed=seed
     )
     longest, have = LENGTHS[-1], len(corpus.validation)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.recipes.text.config import TextConfig
-from regard.recipes.text.dataset import prepare
+from regard.recipes.text.dataset import encode_corpus
 from regard.training.config import TrainConfig
 from regard.training.step import Stepper
 from regard.training.tasks import NextToken
@@ -81,7 +81,7 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         settings = TextConfig(path=asked.text, context=CONTEXT, validation=0.1, test=0.0)
-        corpus = prepare(settings, cache=Path(folder), seed=0)
+        corpus = encode_corpus(settings, cache=Path(folder), seed=0)
         source, vocab = corpus.source(BATCH, CONTEXT, 0), corpus.tokenizer.size
         batches = [corpus.source(ROWS, CONTEXT, 1).batch(0)["tokens"]]
         tokens = torch.cat(batches)

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from alternate import keep, table
 
 from regard.recipes.text.config import TextConfig
-from regard.recipes.text.dataset import prepare
+from regard.recipes.text.dataset import encode_corpus
 from regard.training.progress import Observer
 from regard.verbs import train
 
@@ -36,7 +36,7 @@ def peer(corpus_file: str, seed: int) -> tuple[float | None, float, float]:
 
     torch.manual_seed(seed)
     with tempfile.TemporaryDirectory() as folder:
-        corpus = prepare(
+        corpus = encode_corpus(
             TextConfig(path=corpus_file, context=64, validation=0.1, test=0.0), cache=Path(folder), seed=seed
         )
         source = corpus.source(12, 64, seed)

@@ -38,8 +38,7 @@ from regard.recipes.images.read_images import find_images
 from regard.recipes.sets.config import SetsConfig
 from regard.recipes.sets.read_table import read_table as read_sets
 from regard.recipes.text.config import LabelledTextConfig
-from regard.recipes.text.given_text import read_given_text
-from regard.recipes.text.read_texts import read_table_of_texts
+from regard.recipes.text.read_texts import read_given_text, read_table_of_texts
 from regard.runs.run import Run
 from regard.targets.open import open_target
 

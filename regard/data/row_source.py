@@ -107,7 +107,7 @@ def _rows(data: Any) -> Any:
         return data
     if isinstance(data, tuple | list):
         data = tuple(_tensor(each) if isinstance(each, np.ndarray) else each for each in data)
-    elif hasattr(data, "__getitem__"):
+    elif hasattr(data, "__getitem__") and not isinstance(data, Tensor | np.ndarray):
         return data
     if not (isinstance(data, tuple) and len(data) in (2, 3) and all(isinstance(each, Tensor) for each in data)):
         raise RegardError(

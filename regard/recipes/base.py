@@ -65,8 +65,6 @@ class Recipe(ABC):
     not_inherited: ClassVar[frozenset[str]] = frozenset()
     # settings of the data that predict and evaluate take for other data: names of columns, a table of nodes
     reading_options: ClassVar[tuple[str, ...]] = ()
-    # inputs in memory, in words: "pillow's images or arrays of bytes"
-    in_memory: ClassVar[str] = ""
     # other names of kinds of model -> their names in the registry
     aliases: ClassVar[Mapping[str, str]] = {}
 

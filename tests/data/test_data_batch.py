@@ -124,7 +124,7 @@ def test_buckets_put_like_lengths_together():
 @pytest.mark.parametrize(
     "make, words",
     [
-        (lambda: TensorSource(TOKENS), "data.*tensors .tokens, target..*Dataset.*Tensor"),
+        (lambda: TensorSource(TOKENS), "data.*tensors.*.tokens, target..*Dataset.*Tensor"),
         (lambda: TensorSource((TOKENS,)), "got tuple of 1"),
         (lambda: TensorSource((TOKENS, TARGET[:7])), "rows, got 20 and 7"),
         (lambda: TensorSource((TOKENS[:0], TARGET[:0])), "data.*rows; give"),

@@ -49,7 +49,6 @@ class AutoencoderRecipe(Recipe):
     }
     not_inherited = frozenset({"shape", "mean", "deviation"})
     reading_options = ("image", "label", "damaged")
-    in_memory = "pillow's images or arrays"
     problems: ClassVar[Mapping[str, Problem]] = {Autoencode.name: Autoencode()}
 
     def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> InputsConfig:

@@ -75,7 +75,6 @@ class SeriesRecipe(Recipe):
     aliases: ClassVar[Mapping[str, str]] = {**KINDS, **TOGETHER}
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {task: tuple(KINDS.values()) for task in TASKS}
     reading_options = ("time", "id", "label", "columns")
-    in_memory = "a table, or arrays"
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.channels": "give --data.columns",
         "model.task": "give --task",

@@ -35,21 +35,6 @@ LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the t
 FORMAT = 2  # to be raised when the same text would give another tokenizer.json or other ids
 
 
-def prepare(
-    config: TextConfig,
-    *,
-    cache: Path,
-    seed: int,
-    note: Note | None = None,
-    tokenizer: Tokenizer | None = None,
-    workers: int | None = None,
-) -> Corpus:
-    """The text as ids; raise if there are too few to train on. The arguments are those of `encode_corpus`."""
-    corpus = encode_corpus(config, cache=cache, seed=seed, note=note, tokenizer=tokenizer, workers=workers)
-    corpus.check(config.context)
-    return corpus
-
-
 def encode_corpus(
     config: TextConfig,
     *,

@@ -18,7 +18,7 @@ from regard.data.table_formats import is_table
 from regard.data.tables import open_table
 from regard.errors import RegardError
 from regard.nn.pool import MeanPool
-from regard.recipes.text.given_text import is_given_file, read_given_text
+from regard.recipes.text.read_texts import is_given_file, read_given_text
 from regard.runs.load import load_model
 from regard.runs.run import Run
 

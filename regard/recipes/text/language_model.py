@@ -27,7 +27,7 @@ from regard.recipes.problem import Problem
 from regard.recipes.settings import Settings, path_of
 from regard.recipes.text.chats import load_template
 from regard.recipes.text.config import TextConfig, TextEvaluateOptions
-from regard.recipes.text.dataset import Corpus, encode_corpus, make_source, prepare
+from regard.recipes.text.dataset import Corpus, encode_corpus, make_source
 from regard.recipes.text.embed import embed
 from regard.recipes.text.fast_weights import load_to_write
 from regard.recipes.text.generate import GenerateOptions, write
@@ -142,7 +142,7 @@ class PlainText(TextProblem):
             )
         tokenizer = inherit_tokenizer(context.old, data)
         seed = data.seed_of(train.seed)
-        corpus = prepare(data, cache=context.cache, seed=seed, note=context.note, tokenizer=tokenizer)
+        corpus = encode_corpus(data, cache=context.cache, seed=seed, note=context.note, tokenizer=tokenizer)
         tokenizer = corpus.tokenizer
         model = self.fit_model(settings.model, tokenizer, data.context, context.old)
         source = corpus.source(train.batch, data.context, train.seed, getattr(model, "memory", 0))

@@ -28,10 +28,9 @@ from regard.recipes.example import Example, Examples
 from regard.recipes.job import ShownExample
 from regard.recipes.processor import Encoded, Processor, Take, Want
 from regard.recipes.text.config import LabelledTextConfig
-from regard.recipes.text.given_text import is_given_file
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.ngram_features import Spelling, TokenIds, fill_bag, usual_lengths
-from regard.recipes.text.read_texts import read_parts_of_table, read_table_of_texts, read_text
+from regard.recipes.text.read_texts import is_given_file, read_parts_of_table, read_table_of_texts, read_text
 from regard.recipes.text.tokenizer import RunTokenizer, learn_subwords, load_given_tokenizer
 from regard.runs.number_format import say_number
 from regard.runs.run import Run

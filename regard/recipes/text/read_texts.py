@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -15,15 +16,47 @@ from regard.data.tables import Table, is_empty, is_missing, open_table, read_tab
 from regard.data.text_files import decode_text
 from regard.data.tokenizer import half_a_character
 from regard.errors import RegardError
+from regard.files import open_regular, read_bounded
 from regard.recipes.example import Examples
 from regard.recipes.processor import Want
 from regard.recipes.target import word_of
 from regard.recipes.text.config import LabelledTextConfig
-from regard.recipes.text.given_text import read_given_text
 
 CHOOSE = "choose columns with --data.text and --data.label"
 TRAINED = "the model was trained on this column; rename yours, or name it with --data.text"
 NAMED = 5  # lines that an error names
+MOST = 2**26  # bytes of a file with a text to read
+# reviews/one.txt, but not "and/or, he said"
+LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?|ndjson|parquet)(\.gz)?\Z|\A\S*/\S*\Z")
+
+
+def is_given_file(given: str) -> bool:
+    """Is this the path of a file, and not a text?"""
+    try:
+        return Path(given).is_file()
+    except (OSError, ValueError):  # too long to be the name of a file, or no name at all
+        return False
+
+
+def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:
+    """A text, or the text of a file. A string that looks like a path but is not a file is an error, because
+    it is probably a typing error."""
+    path = Path(given)
+    try:
+        folder, file = path.is_dir(), path.is_file()
+    except (OSError, ValueError):  # too long to be the name of a file, or no name at all
+        return given, "text"
+    if folder and given.strip():
+        raise RegardError(f"{given} is a folder; give a text, or files of text: {given.rstrip('/')}/*.txt")
+    if file:
+        with open_regular(path) as opened:
+            text = decode_text(read_bounded(opened, MOST, given), given)
+        if not text.strip():
+            raise RegardError(f"{given} is empty; give a file with text in it")
+        return text, "file"
+    if LIKE_A_PATH.search(given):
+        raise FileNotFoundError(f"there is no file {given}; if this is a text, write it into a file and give that file")
+    return given, "text"
 
 
 def read_text(given: str | bytes) -> Examples:

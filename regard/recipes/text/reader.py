@@ -15,9 +15,9 @@ from regard.look.reader import Control, Reader
 from regard.look.view import View
 from regard.recipes.processors import TextProcessor
 from regard.recipes.text.embed import TextVectors, lines_of
-from regard.recipes.text.given_text import is_given_file, read_given_text
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.nearest_view import NearestView
+from regard.recipes.text.read_texts import is_given_file, read_given_text
 from regard.recipes.text.view import NextTokenView
 from regard.runs.run import Run
 

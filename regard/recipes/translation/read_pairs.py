@@ -18,7 +18,7 @@ from regard.data.tables import Table, place_of
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.example import Examples
-from regard.recipes.text.given_text import is_given_file, read_given_text
+from regard.recipes.text.read_texts import is_given_file, read_given_text
 from regard.recipes.translation.config import PairsConfig
 from regard.recipes.translation.pairs import Pair, join_words, make_examples, pair_of
 

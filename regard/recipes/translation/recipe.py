@@ -42,7 +42,6 @@ class TranslationRecipe(Recipe):
     }
     not_inherited = frozenset({"vocab", "source_vocab", "context", "shared", "dropout"})
     reading_options = ("source", "target", "beside")
-    in_memory = "pairs of texts"
     problems: ClassVar[Mapping[str, Problem]] = {Translate.name: Translate()}
 
     def data_section(self, data: Any, kind: str | None = None, given: Collection[str] = ()) -> PairsConfig:

@@ -24,7 +24,7 @@ from regard.data.text_files import find, pieces, read
 from regard.data.tokenizer import save
 from regard.recipes.text import dataset as texts
 from regard.recipes.text.config import TextConfig
-from regard.recipes.text.dataset import TextSource, prepare
+from regard.recipes.text.dataset import TextSource, encode_corpus
 
 ROOT = Path(__file__).parents[3]
 STORY = "".join(
@@ -47,7 +47,9 @@ def cache(tmp_path):
 def prepared(path, cache, seed=0, **options):
     extra = {name: options.pop(name) for name in ("note", "tokenizer", "workers") if name in options}
     given = {"context": 16, "vocabulary": 300, **options}
-    return prepare(TextConfig(path=path and str(path), **given), cache=cache, seed=seed, **extra)
+    corpus = encode_corpus(TextConfig(path=path and str(path), **given), cache=cache, seed=seed, **extra)
+    corpus.check(given["context"])
+    return corpus
 
 
 def entries(cache):
@@ -281,8 +283,8 @@ BATCHES = """
 import hashlib, sys
 from pathlib import Path
 from regard.recipes.text.config import TextConfig
-from regard.recipes.text.dataset import prepare
-corpus = prepare(TextConfig(path=sys.argv[1], tokens=sys.argv[3], vocabulary=300), cache=Path(sys.argv[2]), seed=0)
+from regard.recipes.text.dataset import encode_corpus
+corpus = encode_corpus(TextConfig(path=sys.argv[1], tokens=sys.argv[3], vocabulary=300), cache=Path(sys.argv[2]), seed=0)
 source = corpus.source(4, 8, seed=0)
 print(hashlib.sha256(b"".join(source.batch(step)["tokens"].numpy().tobytes() for step in (7, 3))).hexdigest())
 """
@@ -408,7 +410,7 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
     with pytest.raises(ValueError, match="data.tokens bytes"):
-        prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
+        encode_corpus(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
 
 
 def test_configs():
