@@ -110,9 +110,13 @@ def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, l
             raise unknown_option(word, list(options_of(cls)), program)
         rest.append(word)
 
-    given = read_words(cls, words, program, keep)
+    return _made(cls, read_words(cls, words, program, keep), program), rest
+
+
+def _made(cls: type[Any], given: dict[str, Any], program: str) -> Any:
+    """The config with these options; an error names one as it is typed."""
     try:
-        return override(cls(), given), rest
+        return override(cls(), given)
     except RegardError as error:
         said = error.about(error.option and as_option(error.option))
         raise RegardError(f"{said}{' ' if said.endswith('?') else '; '}see: {program} --help") from None
@@ -122,8 +126,12 @@ def take_options(cls: type[Any] | None, words: list[str], program: str) -> tuple
     """The options of a config, by name, and those of the data of a run (--data.text body), by dotted name; and the words
     that are left, among which may be other options."""
     rest: list[str] = []
-    own = {} if cls is None else read_words(cls, words, program, rest.append)
-    rest = rest if cls is not None else words
+    own: dict[str, Any] = {}
+    if cls is None:
+        rest = words
+    else:
+        own = read_words(cls, words, program, rest.append)
+        _made(cls, own, program)
     names = dict.fromkeys(word.partition("=")[0] for word in rest if word.startswith("--data."))
     data, rest = pop_options(rest, tuple(names))
     return own | {name.removeprefix("--").replace("-", "_"): value for name, value in data.items()}, rest
