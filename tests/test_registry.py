@@ -73,7 +73,7 @@ def test_a_planted_entry_that_does_not_exist_is_caught(monkeypatch):
             "class": registry.Entry("regard.shapes:Thing", "no such class"),
         },
     )
-    monkeypatch.setitem(registry._CATEGORIES, "planted", planted)
+    monkeypatch.setitem(registry._categories(), "planted", planted)
     with pytest.raises(ModuleNotFoundError):
         registry.find("planted", "module")
     with pytest.raises(AttributeError):
