@@ -85,9 +85,7 @@ def _in_one_line(message: str) -> str:
 
 
 def _written_out(sign: str) -> str:
-    if sign in "\n\r\t":
-        return " "
-    return f"\\x{ord(sign):02x}"
+    return " " if sign in "\n\r\t" else f"\\x{ord(sign):02x}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -416,10 +416,7 @@ def _reading(path: PathLike) -> Iterator[BufferedReader]:
             yield file
     except FileNotFoundError as error:
         folder = Path(path).absolute().parent
-        if folder.is_dir():
-            where = ""
-        else:
-            where = f" (there is no folder {folder} either)"
+        where = "" if folder.is_dir() else f" (there is no folder {folder} either)"
         raise FileNotFoundError(f"there is no file {path}{where}") from error
     except IsADirectoryError as error:
         raise IsADirectoryError(f"cannot read {path}: it is a folder; give the name of a file") from error

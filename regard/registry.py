@@ -64,10 +64,7 @@ def _offered_by_others() -> dict[str, dict[str, Entry]]:
     points = entry_points()
     for group in (each for each in points.groups if each.startswith("regard.")):
         for point in points.select(group=group):
-            if point.dist is None:
-                about = None
-            else:
-                about = point.dist.metadata["Summary"]
+            about = None if point.dist is None else point.dist.metadata["Summary"]
             entry = Entry(point.value, about or f"from {point.value.partition('.')[0]}")
             found.setdefault(group.removeprefix("regard."), {})[point.name] = entry
     return found

@@ -79,9 +79,7 @@ def _number(axis: str, pattern: str) -> int:
 
 
 def _axes(count: int) -> str:
-    if count == 1:
-        return f"{count} axis"
-    return f"{count} axes"
+    return f"{count} axis" if count == 1 else f"{count} axes"
 
 
 def _unfit(shape: Any, pattern: str, name: str, sizes: dict[str, int], asked: int, reason: str) -> ValueError:

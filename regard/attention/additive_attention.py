@@ -143,6 +143,4 @@ def _along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tens
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
-    if dtype in HALF:
-        return torch.float32
-    return dtype
+    return torch.float32 if dtype in HALF else dtype

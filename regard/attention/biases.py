@@ -107,10 +107,7 @@ class ALiBi(Bias):
         assert total is not None
         if total.is_floating_point():
             total = torch.nan_to_num(total)
-        if q.dtype == torch.float64:
-            wide = torch.float64
-        else:
-            wide = torch.float32
+        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
         return -self.slopes.to(wide)[:, None, None] * total.to(wide)
 
     def upper(self, here: Bounds, there: Bounds) -> np.ndarray:
@@ -278,10 +275,7 @@ class Distance(Bias):
         return Held(self, apart)
 
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
-        if q.dtype == torch.float64:
-            wide = torch.float64
-        else:
-            wide = torch.float32
+        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
         squares = [(there.axis(i).to(wide) - here.axis(i).to(wide)).square()[:, 0] for i in range(here.axes)]
         apart = torch.stack(squares).sum(0).sqrt()  # b|1 n m, NaN where one has no place
         return self.read(torch.nan_to_num(apart)).masked_fill(apart.isnan()[:, None], 0)

@@ -82,10 +82,7 @@ class Cache:
             return here.expand(b, *here.shape[1:])
         if real is None and self.seen is None:
             return None
-        if self.seen is None:
-            seen = torch.full((b,), self.count, device=device)
-        else:
-            seen = self.seen
+        seen = torch.full((b,), self.count, device=device) if self.seen is None else self.seen
         if real is None:
             steps = torch.arange(1, n + 1, device=device).expand(b, n)
         else:
@@ -149,9 +146,7 @@ def _refuse_gradients(k: Tensor, v: Tensor) -> None:
 
 
 def token_axis(name: str) -> int:
-    if name in ("k", "v"):
-        return 2
-    return 1
+    return 2 if name in ("k", "v") else 1
 
 
 class WindowCache(Cache):

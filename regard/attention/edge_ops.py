@@ -52,10 +52,7 @@ class Links:
     def pattern(self) -> tuple[Tensor, Tensor]:
         """Starts and sources as short integers, which sparse products read faster."""
         if self.short is None:
-            if max(self.count, self.n, self.m) < 2**31:
-                dtype = torch.int32
-            else:
-                dtype = torch.int64
+            dtype = torch.int32 if max(self.count, self.n, self.m) < 2**31 else torch.int64
             self.short = self.starts.to(dtype), self.source.to(dtype)
         return self.short
 
@@ -77,10 +74,7 @@ class Products(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
         links, grad = ctx.links, grads[0]
-        if ctx.needs_input_grad[0]:
-            to_x = edge_sum(grad, y, links)
-        else:
-            to_x = None
+        to_x = edge_sum(grad, y, links) if ctx.needs_input_grad[0] else None
         if ctx.needs_input_grad[1]:
             to_y = edge_sum(grad[:, links.turned.order], x, links.turned)
         else:
@@ -102,18 +96,12 @@ class Sums(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, y = ctx.saved_tensors
         links, grad = ctx.links, grads[0]
-        if ctx.needs_input_grad[0]:
-            to_weights = edge_dot(grad, y, links)
-        else:
-            to_weights = None
+        to_weights = edge_dot(grad, y, links) if ctx.needs_input_grad[0] else None
         if weights is None or not ctx.needs_input_grad[1]:
             back = None
         else:
             back = weights[:, links.turned.order]
-        if ctx.needs_input_grad[1]:
-            to_y = edge_sum(back, grad, links.turned)
-        else:
-            to_y = None
+        to_y = edge_sum(back, grad, links.turned) if ctx.needs_input_grad[1] else None
         return to_weights, to_y, None
 
 
@@ -127,10 +115,7 @@ class Portions(torch.autograd.Function):
             most = torch.segment_reduce(row, "max", offsets=links.starts)[links.target]
             risen = (row - most).exp_()
             rows.append(risen.div_(torch.segment_reduce(risen, "sum", offsets=links.starts)[links.target]))
-        if rows:
-            weights = torch.stack(rows)
-        else:
-            weights = torch.empty_like(scores)
+        weights = torch.stack(rows) if rows else torch.empty_like(scores)
         ctx.save_for_backward(weights)
         ctx.links = links
         return weights
@@ -165,10 +150,7 @@ def edge_sum(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
         y, weights = _wide(y, weights)
     if torch.compiler.is_compiling():
         empty = torch.zeros(y.shape[0], links.n, y.shape[-1], dtype=y.dtype, device=y.device)
-        if weights is None:
-            along = y[:, links.source]
-        else:
-            along = weights[..., None] * y[:, links.source]
+        along = y[:, links.source] if weights is None else weights[..., None] * y[:, links.source]
         return empty.index_add(1, links.target, along).to(narrow)
     found: Tensor = Sums.apply(weights, y, links)
     return found.to(narrow)
@@ -223,10 +205,7 @@ def _summed(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
         return y.new_zeros(len(y), links.n, y.shape[-1])
     starts, source = links.pattern
     how: dict[str, Any] = {"mode": "sum", "include_last_offset": True}
-    if weights is None:
-        held = [None] * len(y)
-    else:
-        held = [each.contiguous() for each in weights.detach()]
+    held = [None] * len(y) if weights is None else [each.contiguous() for each in weights.detach()]
     # (detached: a gradient is no business of embedding_bag, and would cost it time)
     rows = [
         F.embedding_bag(source, of, starts, per_sample_weights=w, **how) for w, of in zip(held, y.detach(), strict=True)

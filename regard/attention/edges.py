@@ -34,10 +34,7 @@ class Edges(Mask):
         if not isinstance(edges, Tensor):
             raise RegardError(f"{takes}, got {type(edges).__name__}; use torch.tensor(...)")
         if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype.is_floating_point or edges.dtype == torch.bool:
-            if edges.dim() == 2 and edges.shape[1] == 2:
-                hint = "; use .T"
-            else:
-                hint = ""
+            hint = "; use .T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
             raise RegardError(f"{takes}, got {edges.dtype} {tuple(edges.shape)}{hint}")
         if edges.numel() and not torch.compiler.is_compiling() and int(edges.min()) < 0:
             raise RegardError(f"{takes}, counted from 0, got {int(edges.min())}")

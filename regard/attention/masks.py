@@ -208,10 +208,7 @@ class ByToken(Mask):
     def __post_init__(self) -> None:
         if isinstance(self.data, Tensor):
             return
-        if isinstance(self.data, (tuple, list)) and len(self.data) == 2:
-            pair = self.data
-        else:
-            pair = None
+        pair = self.data if isinstance(self.data, (tuple, list)) and len(self.data) == 2 else None
         if pair is None or not all(isinstance(data, Tensor) for data in pair):
             if pair is None:
                 got = type(self.data).__name__
@@ -233,10 +230,7 @@ class ByToken(Mask):
 
     def fits(self, b: int, h: int, n: int, m: int) -> None:
         name = type(self).__name__
-        if not isinstance(self.data, Tensor):
-            pair = self.data
-        else:
-            pair = (self.data, self.data)
+        pair = self.data if not isinstance(self.data, Tensor) else (self.data, self.data)
         for data in pair:
             if data.dim() not in (1, 2) or (data.dim() == 2 and data.shape[0] not in (1, b)):
                 raise RegardError(f"{name} takes tensors n or b n with b={b}, got {tuple(data.shape)}")
@@ -294,20 +288,14 @@ class Padding(Mask):
     def __init__(self, real: Tensor | Sequence[int]) -> None:
         takes = "Padding takes whole lengths (b) or a bool tensor b m, True = real"
         try:
-            if isinstance(real, Tensor):
-                given = real
-            else:
-                given = torch.tensor(real)
+            given = real if isinstance(real, Tensor) else torch.tensor(real)
         except (TypeError, ValueError, RuntimeError):
             raise RegardError(
                 f"{takes}, got {real!r:.60}; give a list of whole numbers, one a row, or a tensor"
             ) from None
         inexact = given.dtype.is_floating_point or given.dtype.is_complex
         if inexact or given.dim() != (2 if given.dtype == torch.bool else 1):
-            if given.dim() == 2:
-                hint = "; from 1 = real, 0 = padding it is `mask != 0`"
-            else:
-                hint = ""
+            hint = "; from 1 = real, 0 = padding it is `mask != 0`" if given.dim() == 2 else ""
             raise RegardError(f"{takes}, got {given.dtype} {tuple(given.shape)}{hint}")
         self.given = given
 
@@ -413,9 +401,6 @@ def _taken(data: Tensor, order: Tensor) -> Tensor:
     if order.dim() == 1:
         return data[..., order.to(data.device)]
     b = order.shape[0]
-    if data.dim() > 1:
-        data = data.expand(b, *data.shape[1:])
-    else:
-        data = data.expand(b, -1)
+    data = data.expand(b, *data.shape[1:]) if data.dim() > 1 else data.expand(b, -1)
     laid = order.to(data.device).reshape(b, *(1,) * (data.dim() - 2), -1)
     return data.gather(-1, laid.expand(*data.shape[:-1], -1))

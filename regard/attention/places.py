@@ -36,9 +36,7 @@ class Side:
 
     @property
     def axes(self) -> int:
-        if self.where is None:
-            return 1
-        return self.where.shape[-1]
+        return 1 if self.where is None else self.where.shape[-1]
 
     @property
     def consecutive(self) -> bool:
@@ -74,9 +72,7 @@ class Side:
 
     def lay(self, x: Tensor) -> Tensor:
         """b n -> b 1 n 1 for rows, b 1 1 n for columns."""
-        if self.rows:
-            return x[:, None, :, None]
-        return x[:, None, None, :]
+        return x[:, None, :, None] if self.rows else x[:, None, None, :]
 
     def pick(self, data: Tensor) -> Tensor:
         """What these tokens hold of data that belongs to all tokens of the side, laid along it.  b|1 count ->
@@ -109,9 +105,7 @@ class Bounds:
     nowhere: np.ndarray  # b|1 blocks: has some token of the block no place?
 
     def lay(self, x: np.ndarray) -> np.ndarray:
-        if self.rows:
-            return x[:, None, :, None]
-        return x[:, None, None, :]
+        return x[:, None, :, None] if self.rows else x[:, None, None, :]
 
     def axis(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest coordinate, laid along this side of the grid of blocks."""
@@ -168,10 +162,7 @@ def spread(where: Tensor, n: int, b: int, name: str, device: torch.device) -> Te
     else:
         laid = where[..., None] if where.dim() == 2 else where
     if laid.dim() != 3 or laid.shape[1] != n or laid.shape[0] not in (1, b) or laid.shape[2] == 0:
-        if shape[-1:] == (0,) and len(shape) == 3:
-            axes = "; a place has at least one axis"
-        else:
-            axes = ""
+        axes = "; a place has at least one axis" if shape[-1:] == (0,) and len(shape) == 3 else ""
         raise RegardError(f"{name} must have the shape n, b n or b n s with n={n} and b={b}, got {shape}{axes}")
     if laid.dtype == torch.bool or laid.is_complex():
         raise RegardError(f"{name} must hold numbers (coordinates), got {where.dtype}")

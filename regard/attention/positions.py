@@ -86,9 +86,7 @@ def _check_axes(channels: int, axes: int, name: str) -> None:
 
 def _exact(device: torch.device) -> torch.dtype:
     """Angles grow with the place, so they want float64 where the device has it."""
-    if device.type == "mps":
-        return torch.float32
-    return torch.float64
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def _frequencies(channels: int, base: float, device: torch.device) -> Tensor:

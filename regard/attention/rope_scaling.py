@@ -47,9 +47,7 @@ class RopeScaling:
     @property
     def amplitude(self) -> float:
         """What cosines and sines are multiplied by."""
-        if self.kind != "yarn":
-            return 1.0
-        return 0.1 * math.log(self.factor) + 1.0
+        return 1.0 if self.kind != "yarn" else 0.1 * math.log(self.factor) + 1.0
 
     def scale(self, frequencies: Tensor, base: float) -> Tensor:
         """The frequencies of this scaling.   c/2 -> c/2"""

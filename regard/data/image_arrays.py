@@ -123,10 +123,7 @@ def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
         )
     content = stream.read(size + 1)
     if len(content) != size:
-        if len(content) < size:
-            held = f"holds {len(content):,}"
-        else:
-            held = "holds more"
+        held = f"holds {len(content):,}" if len(content) < size else "holds more"
         raise RegardError(
             f"{path} should hold {' × '.join(map(str, shape))} bytes and {held}; it is cut off or damaged"
         )

@@ -123,10 +123,7 @@ def header_of(image: Any) -> tuple[int, int, bool]:
 
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
     """The pixels of a file.   c s s"""
-    if isinstance(path, bytes):
-        name = "the image"
-    else:
-        name = os.fspath(path)
+    name = "the image" if isinstance(path, bytes) else os.fspath(path)
     with readable(name), open_image_file(path, name, _most_pixels()) as image:
         # (which is held whole while it is read)
         if image.format in ("JPEG", "MPO") and not image.info.get("progressive"):

@@ -122,10 +122,7 @@ def _rows(data: Any) -> Any:
 
 def _length(data: Any) -> int:
     try:
-        if isinstance(data, tuple):
-            count = len(data[0])
-        else:
-            count = len(data)
+        count = len(data[0]) if isinstance(data, tuple) else len(data)
     except TypeError as error:
         raise RegardError(
             f"{type(data).__name__} has no __len__, so its number of rows is unknown; give a Dataset with __len__"

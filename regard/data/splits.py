@@ -51,9 +51,7 @@ class SplitConfig:
 
     def seed_of(self, train: int) -> int:
         """The seed of the splits, from that of the training."""
-        if self.seed is None:
-            return train
-        return self.seed
+        return train if self.seed is None else self.seed
 
 
 def check_splits(config: SplitConfig, unit: str) -> None:
@@ -248,10 +246,7 @@ def stratified_mask(classes: Array, share: float, seed: int, stream: int = OF_VA
     most = np.maximum(counts - 1, 0)
     wanted = counts * share
     take = np.minimum(np.floor(wanted).astype(int), most)
-    if share:
-        total = min(max(1, round(len(classes) * share)), int(most.sum()))
-    else:
-        total = 0
+    total = min(max(1, round(len(classes) * share)), int(most.sum())) if share else 0
     for each in np.argsort(take - wanted, kind="stable"):  # first those that lost most by rounding down
         take[each] += take.sum() < total and take[each] < most[each]
     held = np.zeros(len(classes), dtype=bool)

@@ -67,10 +67,7 @@ def find(path: str | None) -> list[TextFile]:
         root, paths, missing = os.path.dirname(expanded), [expanded], ""
     elif glob.has_magic(expanded):
         paths = sorted(each for each in glob.glob(expanded, recursive=True) if not os.path.isdir(each))
-        if paths:
-            root = os.path.commonpath([os.path.dirname(each) or "." for each in paths])
-        else:
-            root = ""
+        root = os.path.commonpath([os.path.dirname(each) or "." for each in paths]) if paths else ""
         missing = f"no file matches {path}; try it with ls, and quote it so that the shell does not expand it"
     else:
         raise FileNotFoundError(
@@ -256,10 +253,7 @@ def _border(stream: BufferedReader, at: int) -> int:
     stream.seek(at)
     window = stream.read(REACH)
     # the end of the last character; or no text at all
-    if len(window) < 4:
-        inside = len(window)
-    else:
-        inside = 0
+    inside = len(window) if len(window) < 4 else 0
     skip = next((i for i, byte in enumerate(window[:4]) if byte & 0xC0 != 0x80), inside)
     try:
         text = window[skip:].decode("utf-8")

@@ -125,9 +125,7 @@ class Tokenizer:
 
     def stream(self) -> BytePieces | Growing:
         """Decodes ids one by one: all results of its `add` and `rest`, joined, equal `decode` of all ids."""
-        if self._pieces is None:
-            return Growing(self)
-        return BytePieces(self._pieces)
+        return Growing(self) if self._pieces is None else BytePieces(self._pieces)
 
     def called(self, id: int) -> str:
         """How one id is displayed: its text, or its bytes if it is only a part of a character."""
@@ -323,8 +321,5 @@ def unknown_words(tokenizer: Tokenizer, text: str) -> str | None:
     some = ", ".join(word if word.isprintable() else repr(word) for word in unknown[:3]) + (
         ", ..." if len(unknown) > 3 else ""
     )
-    if len(unknown) == 1:
-        what = "1 word is"
-    else:
-        what = f"{len(unknown)} different words are"
+    what = "1 word is" if len(unknown) == 1 else f"{len(unknown)} different words are"
     return f"{what} unknown to the model: {some}"

@@ -121,10 +121,7 @@ def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
 def check_generates(model: Any) -> None:
     """Raise a ValueError for a model that predicts no next token."""
     if isinstance(model, Encoder):
-        if model.pool is None:
-            does = "predicts masked tokens"
-        else:
-            does = "classifies (use regard predict)"
+        does = "predicts masked tokens" if model.pool is None else "classifies (use regard predict)"
         raise RegardError(f"this model is an encoder, which {does} and cannot generate; train a decoder on text")
     if isinstance(model, TokenModel) and not model.config.causal:
         raise RegardError(

@@ -159,9 +159,7 @@ class Stops:
         return self._let(len(self.held) - max((_overlap(self.held, stop) for stop in self.stop), default=0))
 
     def rest(self) -> str:
-        if self.done:
-            return ""
-        return self._let(len(self.held))
+        return "" if self.done else self._let(len(self.held))
 
     def _let(self, size: int) -> str:
         out, self.held = self.held[:size], self.held[size:]

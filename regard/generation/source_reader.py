@@ -121,9 +121,7 @@ def generate_targets(
 
 def _evaluating(model: nn.Module) -> AbstractContextManager[None]:
     """Eval mode for a while; nothing to do where a model is in it."""
-    if model.training:
-        return eval_mode(model)
-    return nullcontext()
+    return eval_mode(model) if model.training else nullcontext()
 
 
 def _widen(logits: Tensor) -> Tensor:

@@ -105,10 +105,7 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
 
     def first_made(module: nn.Module, given: Any, out: Any) -> Tensor | None:
         """The first vectors that a module makes of the ids themselves."""
-        if given and isinstance(given[0], Tensor):
-            ids = given[0]
-        else:
-            ids = None
+        ids = given[0] if given and isinstance(given[0], Tensor) else None
         if found or ids is None or not isinstance(out, Tensor) or not out.is_floating_point():
             return None
         if ids.shape != x.shape or ids.is_floating_point() or not torch.equal(ids, x) or out.shape[:-1] != x.shape:
@@ -134,6 +131,4 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
 
 def _contracted(product: Tensor) -> Tensor:
     """b n ... -> b n"""
-    if product.dim() > 2:
-        return product.flatten(2).sum(-1)
-    return product
+    return product.flatten(2).sum(-1) if product.dim() > 2 else product

@@ -41,10 +41,7 @@ def levels(x: Tensor) -> dict[str, Any]:
         low, high = (float(finite.min()), float(finite.max()))
     else:
         low, high = (0.0, 0.0)
-    if high > low:
-        scaled = (x - low) / (high - low)
-    else:
-        scaled = torch.zeros_like(x)
+    scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
     bytes_ = (scaled.nan_to_num(0, 1, 0).clamp(0, 1) * 255).round().to(torch.uint8).numpy()
     return {"shape": list(x.shape), "low": low, "high": high, "data": pack_array(bytes_)}
 
@@ -112,9 +109,6 @@ def round_digits(x: Tensor | float, digits: int = 4) -> Any:
 
 def pack_scaled(weights: Tensor) -> dict[str, Any]:
     """In half precision, as parts of the largest: the weights of many points are all small."""
-    if weights.numel():
-        scale = float(weights.max()) / 60_000
-    else:
-        scale = 0.0
+    scale = float(weights.max()) / 60_000 if weights.numel() else 0.0
     scale = scale or 1.0
     return {"scale": scale, "weights": pack_array((weights.float() / scale).numpy().astype(np.float16))}

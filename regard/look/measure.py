@@ -79,10 +79,7 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
         if alone and query is not None and not 0 <= query < m:
             raise RegardError(f"query is the number of one of {m} tokens, from 0 on, got {query}")
         if (n != m and not alone) or (total is not None and total.shape != (b, m, m)):
-            if total is None:
-                before = ""
-            else:
-                before = f" after {tuple(total.shape)}"
+            before = "" if total is None else f" after {tuple(total.shape)}"
             raise RegardError(
                 f"rollout multiplies square matrices of one size, got {(b, n, m)}{before}; give it the "
                 "entries of one stack "
@@ -111,10 +108,7 @@ def head_similarity(seen: Any) -> Tensor:
 
     Of one entry: h h. Of several of one shape: (layers·h) (layers·h), layer by layer.
     """
-    if isinstance(seen, Tensor) or not isinstance(seen, Sequence):
-        given = [seen]
-    else:
-        given = list(seen)
+    given = [seen] if isinstance(seen, Tensor) or not isinstance(seen, Sequence) else list(seen)
     if not given:
         raise RegardError("head_similarity needs at least one entry, got none")
     each = [_weights_of(entry) for entry in given]

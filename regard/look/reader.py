@@ -51,10 +51,7 @@ class Control:
             return self._bytes(value)
         found = [value] if self.type == "number" else value
         if not isinstance(found, list) or not all(type(each) is int for each in found):
-            if self.type == "number":
-                what = "a whole number"
-            else:
-                what = "a list of whole numbers"
+            what = "a whole number" if self.type == "number" else "a list of whole numbers"
             raise RegardError(f"{self.name} must be {what}")
         if len(found) > MOST_NUMBERS or any(abs(each) > LARGEST_NUMBER for each in found):
             raise RegardError(f"{self.name} may have {MOST_NUMBERS:,} numbers, none above {LARGEST_NUMBER:,}")

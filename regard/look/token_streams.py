@@ -34,10 +34,7 @@ class Streams:
             return named[0], named[1]
         if entry.kind == "cross" and len(self.given.streams) > 1:
             return self.find(n, prefer=0), self.find(m, prefer=1)
-        if len(self.given.streams) < 2 or "decoder" in entry.name:
-            prefer = 0
-        else:
-            prefer = 1
+        prefer = 0 if len(self.given.streams) < 2 or "decoder" in entry.name else 1
         return self.find(n, prefer), self.find(m, prefer)
 
     def called(self, name: str, size: int) -> int:
@@ -86,10 +83,7 @@ class Streams:
     def data(self) -> list[dict[str, Any]]:
         found = []
         for stream in self.found:
-            if stream.grid is None:
-                grid = None
-            else:
-                grid = stream.grid._asdict()
+            grid = None if stream.grid is None else stream.grid._asdict()
             words = None if stream.words is None else list(stream.words)
             found.append(
                 {"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid, "words": words}

@@ -158,9 +158,7 @@ def hides_far_tokens(config: Any) -> bool:
 
 
 def _and(mask: Mask | None, other: Mask) -> Mask:
-    if mask is None:
-        return other
-    return mask & other
+    return other if mask is None else mask & other
 
 
 def buckets_of(config: Any) -> int:

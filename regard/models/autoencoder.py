@@ -123,9 +123,7 @@ class Bound(NamedTuple):
     @property
     def elbo(self) -> Tensor:
         """log p(x|z) − KL: at β = 1, whatever β the training has."""
-        if self.kl is None:
-            return self.log_likelihood
-        return self.log_likelihood - self.kl.sum(-1)
+        return self.log_likelihood if self.kl is None else self.log_likelihood - self.kl.sum(-1)
 
 
 class Autoencoder(RegisteredModel):
@@ -187,9 +185,7 @@ class Autoencoder(RegisteredModel):
 
     def forward(self, x: Tensor, *, real: Tensor | None = None, warm: float | None = None) -> Tensor:
         """The mean of the code; with `warm`, the share of β that counts, the loss of a training batch instead."""
-        if warm is None:
-            return self.encode(x, real=real)[0]
-        return self.training_loss(x, real, warm)
+        return self.encode(x, real=real)[0] if warm is None else self.training_loss(x, real, warm)
 
     # ── objective
 

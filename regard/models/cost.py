@@ -124,10 +124,7 @@ def _blocks(model: SequenceModel, keys: int) -> float:
 def _head(model: SequenceModel, context: int) -> float:
     """Operations for one token after the blocks; what happens once for all tokens is shared among them."""
     if isinstance(model.head, Head):
-        if model.head.weight is None:
-            weight = model.embed.weight
-        else:
-            weight = model.head.weight
+        weight = model.embed.weight if model.head.weight is None else model.head.weight
         return 2 * weight.numel()
     pool, dim = getattr(model, "pool", None), model.config.dim
     each, once = (0, sum(2 * part.weight.numel() for part in model.head.modules() if isinstance(part, nn.Linear)))

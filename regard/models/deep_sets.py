@@ -38,9 +38,7 @@ class DeepSetsConfig(SetConfig):
     def together(self) -> bool:
         """Do layers mix elements before the pool? Without a pool they must, or no element would depend on
         another."""
-        if self.layers is None:
-            return self.each
-        return self.layers == "together"
+        return self.each if self.layers is None else self.layers == "together"
 
     @property
     def heard(self) -> Pool:

@@ -73,9 +73,7 @@ START_SCALE = 0.1  # scale of a new logistic
 
 def widen(x: Tensor) -> Tensor:
     """At least float32: sums over many numbers need it."""
-    if x.dtype in (torch.float16, torch.bfloat16):
-        return x.float()
-    return x
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 class Likelihood(nn.Module):

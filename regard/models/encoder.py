@@ -125,9 +125,7 @@ class Encoder(SequenceModel):
 
     @property
     def full_symmetry(self) -> Group:
-        if self._turned_away:
-            return Trivial()
-        return super().full_symmetry
+        return Trivial() if self._turned_away else super().full_symmetry
 
     @property
     def _turned_away(self) -> bool:

@@ -64,6 +64,4 @@ def make_mlp_of(config: Any) -> Callable[[], nn.Module]:
 
 def promises_of_experts(config: Any) -> dict[str, str]:
     """What a model with experts cannot promise: a rounding may send a token to another expert."""
-    if config.mlp.kind == "experts":
-        return {"precision": "not promised"}
-    return {}
+    return {"precision": "not promised"} if config.mlp.kind == "experts" else {}

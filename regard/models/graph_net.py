@@ -140,19 +140,13 @@ class GraphNet(GraphModel):
     def __init__(self, config: GraphNetConfig) -> None:
         super().__init__()
         self.config = config
-        if config.level == "node":
-            last = config.outputs
-        else:
-            last = config.hidden
+        last = config.outputs if config.level == "node" else config.hidden
         widths = [config.features, *[config.hidden] * (config.depth - 1), last]
         self.layers = nn.ModuleList(
             LAYERS[config.layer](config, widths[i], widths[i + 1], i == config.depth - 1 and config.level == "node")
             for i in range(config.depth)
         )
-        if config.level == "node":
-            inner = config.depth - 1
-        else:
-            inner = config.depth
+        inner = config.depth - 1 if config.level == "node" else config.depth
         self.norms = nn.ModuleList(NORMS_OR_NONE[config.norm](config.hidden) for _ in range(inner))
         self.pool: GraphPool | None = None
         if config.level == "graph":

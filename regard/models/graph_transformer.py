@@ -219,10 +219,7 @@ class GraphTransformer(GraphModel):
         apart = walks = spectral = None
         if config.bias != "none" or config.position != "none":
             linked = adjacency(graph.edges, layout.of, layout.place, (layout.real.shape[0], layout.real.shape[1]))
-            if h.device.type != "mps":
-                exact = torch.float64
-            else:
-                exact = torch.float32
+            exact = torch.float64 if h.device.type != "mps" else torch.float32
             if config.bias != "none":
                 apart = steps_apart(linked, config.farthest)
             if config.position == "walk":

@@ -14,9 +14,7 @@ from regard.symmetry.roles import Roles
 
 def make_head(width: int, classes: int) -> nn.Module:
     """Logits of classes from features; without classes, the features themselves.   b d -> b classes"""
-    if classes == 0:
-        return nn.Identity()
-    return nn.Linear(width, classes)
+    return nn.Identity() if classes == 0 else nn.Linear(width, classes)
 
 
 class ImageModel(RegisteredModel):

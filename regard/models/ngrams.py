@@ -41,10 +41,7 @@ class NGrams(nn.Module):
     ) -> Tensor:
         """where: as in `attend`; None: consecutive. With caches the tokens follow what these have seen
         last. documents: b n, the text of each token; nothing of another text comes before it."""
-        if real is None:
-            ids = tokens.long()
-        else:
-            ids = tokens.long().masked_fill(~real, 0)
+        ids = tokens.long() if real is None else tokens.long().masked_fill(~real, 0)
         if caches is not None:
             before = self.before_with(ids, where, real, caches)
         elif documents is not None:

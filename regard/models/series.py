@@ -347,9 +347,7 @@ class TransformerSeries(SeriesModel):
 
     @property
     def keeps(self) -> Group:  # type: ignore[override]
-        if self.mask is None:
-            return self.stack.keeps
-        return self.stack.keeps & self.mask.keeps
+        return self.stack.keeps if self.mask is None else self.stack.keeps & self.mask.keeps
 
     def read(self, x: Tensor, times: Tensor | None, real: Tensor | None) -> Tensor:
         return self.stack(x, mask=self.mask, where=times, real=real)

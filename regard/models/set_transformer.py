@@ -64,10 +64,7 @@ class SetTransformer(SetModel):
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
         h = self.embed(self.checked_elements(x, real))
         for layer in self.layers:
-            if isinstance(layer, MAB):
-                h = layer(h, h, real)
-            else:
-                h = layer(h, real)
+            h = layer(h, h, real) if isinstance(layer, MAB) else layer(h, real)
         if self.pool is None:
             return self.head(h)
         h = self.pool(h, real)  # b s d

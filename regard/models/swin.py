@@ -176,10 +176,7 @@ class WindowBlock(nn.Module):
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
         # a tracer does not look into what is kept
-        if torch.compiler.is_compiling():
-            found = windows
-        else:
-            found = _known_windows
+        found = windows if torch.compiler.is_compiling() else _known_windows
         cut = found(*grid, self.window, self.shift, x.device)
         drop: dict[str, Any] = {"drop_path": self.drop_path, "training": self.training}
         x = with_branch(x, lambda x: self.dropout(self.within(self.norm1(x), cut)), **drop)

@@ -69,9 +69,7 @@ class TransformerWorld(WorldModel):
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
     def steps_after(self, x: Tensor, real: Tensor) -> Callable[[Tensor], Tensor]:
-        if is_plain(self):
-            return RingSteps(self, x, real)
-        return super().steps_after(x, real)
+        return RingSteps(self, x, real) if is_plain(self) else super().steps_after(x, real)
 
     def body_caches(self) -> Caches:
         return Caches(WindowCache(self.config.window - 1) for _ in self.stack.blocks)

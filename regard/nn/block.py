@@ -64,9 +64,7 @@ class Pre(nn.Module):
 
     def scaled(self, y: Tensor) -> Tensor:
         """What a branch adds, after its dropout and its scale."""
-        if self.layer_scale is None:
-            return self.dropout(y)
-        return self.dropout(y) * self.layer_scale
+        return self.dropout(y) if self.layer_scale is None else self.dropout(y) * self.layer_scale
 
 
 class Post(nn.Module):
@@ -340,10 +338,7 @@ class Stack(nn.Module):
         first = 0
         x = zero_padding(x, real)
         if caches is not None:
-            if isinstance(caches, Sequence):
-                different = len({id(cache) for cache in caches})
-            else:
-                different = 0
+            different = len({id(cache) for cache in caches}) if isinstance(caches, Sequence) else 0
             if different != len(self.blocks):
                 raise RegardError(
                     f"each of the {len(self.blocks)} blocks needs a cache of its own, got {different}; "

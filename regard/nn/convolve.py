@@ -150,9 +150,7 @@ class Convolution(nn.Conv2d):
 
 def kept(padding: Padding, stride: int, kernel: int) -> Group:
     """The shifts of an image that a convolution commutes with; its output is coarser by the stride."""
-    if padding == "circular" or kernel == 1:
-        return Shifts(stride)
-    return Trivial()
+    return Shifts(stride) if padding == "circular" or kernel == 1 else Trivial()
 
 
 # ── gated convolution over a sequence: each place reads its neighbours, and a gate says how much of it counts

@@ -69,10 +69,7 @@ class Part(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, runs: Runs, scale: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        if len(runs) == 1:
-            some = x[runs[0]]
-        else:
-            some = torch.cat([x[:0], *(x[run] for run in runs)])
+        some = x[runs[0]] if len(runs) == 1 else torch.cat([x[:0], *(x[run] for run in runs)])
         return x, (some if scale == 1.0 else some * scale).to(dtype)
 
     @staticmethod

@@ -32,10 +32,7 @@ def _gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
         return most(x, graph.links)
     if how == "sum" and graph.live is None:
         return edge_sum(None, x[None], graph.links)[0]
-    if how == "sum":
-        weights = graph.counted(x.dtype)
-    else:
-        weights = graph.mean(x.dtype)
+    weights = graph.counted(x.dtype) if how == "sum" else graph.mean(x.dtype)
     return edge_sum(weights[None], x[None], graph.links)[0]
 
 

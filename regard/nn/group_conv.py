@@ -121,19 +121,13 @@ class GroupConvolution(nn.Module):
     def filters(self) -> Tensor:
         """Every filter in every pose, as torch's convolution takes it.   (e p) (c p') k k"""
         k = self.kernel
-        if self.poses > 1:
-            each = self.weight.index_select(-1, self.table)
-        else:
-            each = self.weight
+        each = self.weight.index_select(-1, self.table) if self.poses > 1 else self.weight
         each = each.view(self.outputs, self.inputs, self.poses, self.before, k, k).transpose(1, 2)
         return each.reshape(self.outputs * self.poses, self.inputs * self.before, k, k)
 
     def forward(self, x: Tensor) -> Tensor:
         expect(x, "b c h w", name="x", c=self.inputs * self.before)
-        if self.bias is None:
-            bias = None
-        else:
-            bias = self.bias.repeat_interleave(self.poses)
+        bias = None if self.bias is None else self.bias.repeat_interleave(self.poses)
         edge = self.kernel // 2
         if self.padding == "circular" and edge:
             x = F.pad(x, (edge, edge, edge, edge), mode="circular")

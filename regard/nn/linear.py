@@ -157,10 +157,7 @@ class Mapped(torch.autograd.Function):
         rows = grad.reshape(-1, grad.shape[-1])
         dx = None
         if for_x:  # (the gradient of a gradient is asked for where gradients are enabled)
-            if torch.is_grad_enabled():
-                dx = grad @ weight
-            else:
-                dx = _mapped(grad, weight.mT, None)
+            dx = grad @ weight if torch.is_grad_enabled() else _mapped(grad, weight.mT, None)
         return (dx, rows.mT @ x.reshape(-1, x.shape[-1]) if for_weight else None, rows.sum(0) if for_bias else None)
 
 

@@ -132,9 +132,7 @@ class Composite(Holding):
     """Σ θᵀx̄_i: the sum of all.   b n inputs -> b d, invariant under permutations"""
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
-        if real is None:
-            return x.new_ones(x.shape[:2])
-        return real.to(x.dtype)
+        return x.new_ones(x.shape[:2]) if real is None else real.to(x.dtype)
 
     def follow(self, state: MemoryState, x: Tensor) -> MemoryState:
         return MemoryState(state.memory + self.value(x))
@@ -161,15 +159,10 @@ class Fading(Holding):
 
     @property
     def gamma(self) -> float | Tensor:
-        if self.logit is None:
-            return self.fixed
-        return torch.sigmoid(self.logit)
+        return self.fixed if self.logit is None else torch.sigmoid(self.logit)
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
-        if real is None:
-            some = x.new_ones(x.shape[:2], dtype=_wide(x))
-        else:
-            some = real.to(_wide(x))
+        some = x.new_ones(x.shape[:2], dtype=_wide(x)) if real is None else real.to(_wide(x))
         after = _later(some)  # T − i, the number of real tokens after i
         if self.logit is None:
             rate: Tensor | float = math.log(self.fixed)

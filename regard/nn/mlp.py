@@ -47,10 +47,7 @@ class Relu2(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, dr: Tensor | None) -> Tensor | None:
         (r,) = ctx.saved_tensors
-        if dy is None:
-            dx = None
-        else:
-            dx = torch.addcmul(dy.new_zeros(()), dy, r, value=2)
+        dx = None if dy is None else torch.addcmul(dy.new_zeros(()), dy, r, value=2)
         if dr is None:  # r is used by nobody, but for the gradient of this gradient
             return dx
         through = dr * (r > 0)
@@ -100,10 +97,7 @@ class MLP(nn.Module):
         return self.whole(x)
 
     def whole(self, x: Tensor) -> Tensor:
-        if self.activation == "gelu" and not self.heard():
-            hidden = self.up.gelu(x)
-        else:
-            hidden = None
+        hidden = self.up.gelu(x) if self.activation == "gelu" and not self.heard() else None
         return self.down(self.dropout(ACTIVATIONS[self.activation](self.up(x)) if hidden is None else hidden))
 
     def in_pieces(self, x: Tensor) -> bool:

@@ -50,9 +50,7 @@ class Lineup:
 
     def take(self, x: Tensor) -> Tensor:
         """b n … in this order."""
-        if self.order is None:
-            return x
-        return torch.take_along_dim(x, self._index(x), 1)
+        return x if self.order is None else torch.take_along_dim(x, self._index(x), 1)
 
     def put_back(self, x: Tensor) -> Tensor:
         """b n … in the order in which the tokens were given."""

@@ -127,9 +127,7 @@ class Job:
     def best_split(self) -> Split:
         """The split for the evaluation of a finished model: the test split, or the validation split without
         one."""
-        if self.test is None:
-            return self.validation_split
-        return self._numbered(self.test)
+        return self.validation_split if self.test is None else self._numbered(self.test)
 
     def _numbered(self, found: Split) -> Split:
         """A split whose examples can be told apart, and shown."""

@@ -62,9 +62,7 @@ class Prediction:
     @property
     def right(self) -> bool | None:
         """Is the likeliest class the true one? None: unknown, or the answer is a number"""
-        if self.truth is None or not self.labels:
-            return None
-        return self.answer == self.truth
+        return None if self.truth is None or not self.labels else self.answer == self.truth
 
     def without_nan(self) -> Prediction:
         """The same, or an error in its place if a number of it is NaN or infinite."""

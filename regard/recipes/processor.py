@@ -167,9 +167,7 @@ class Processor(ABC, Generic[C, F]):
     def place_targets(self, codes: Sequence[Array], batch: Batch, parts: Array | None = None) -> Array:
         """The targets of all rows, as the model answers them. codes: of each example, or of its parts in the batch;
         parts: those that are asked, if not all are"""
-        if self.target.each is None:
-            return np.stack(codes)
-        return np.concatenate(codes)
+        return np.stack(codes) if self.target.each is None else np.concatenate(codes)
 
     def finish(self, batch: Batch, *, training: bool) -> Batch:
         """On the device: bytes become numbers, and training changes them at random, which may mix targets."""

@@ -41,10 +41,7 @@ def check_same_data(run: Run, job: Job, advice: str = "") -> None:
     other = [key for key in keys if then.get(key) != now.get(key)]
     if other:
         told = [f"{key} was {_shown(then.get(key))} and is now {_shown(now.get(key))}" for key in other[:NAMED]]
-        if len(other) > NAMED:
-            more = f"; and {len(other) - NAMED} more"
-        else:
-            more = ""
+        more = f"; and {len(other) - NAMED} more" if len(other) > NAMED else ""
         raise RegardError(
             f"{run.path} was started with other data: {'; '.join(told)}{more}. {advice or GO_ON.format(run.quoted)}"
         )
@@ -63,10 +60,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        text = f"{value:,}"
-    else:
-        text = repr(value)
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
     if len(text) <= LONGEST:
         return text
     return text[: LONGEST - 1] + "…"

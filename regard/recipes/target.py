@@ -342,9 +342,7 @@ def _find_different(cells: Cells) -> tuple[Sequence[Any], Any]:
 
 def word_of(cell: Any) -> str:
     """The class that a cell names; a whole number is one, whether it has a point or not."""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell).strip()
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
 
 
 def number_of(cell: Any) -> float | None:

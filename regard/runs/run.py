@@ -350,9 +350,7 @@ def _has_relative_paths(data: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return configs.to_dict(value)
-    return value
+    return configs.to_dict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _no_number(text: str) -> Any:

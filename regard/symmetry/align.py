@@ -40,14 +40,10 @@ class Same(Alignment):
     """Nothing may change: a tensor that did change may still be right, so a difference is never sure."""
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
-        if first.shape == second.shape:
-            return [Pair(first, second, sure=False)]
-        return []
+        return [Pair(first, second, sure=False)] if first.shape == second.shape else []
 
     def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
-        if first.shape == second.shape:
-            return first.clone()
-        return None
+        return first.clone() if first.shape == second.shape else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +66,10 @@ class Equal(Alignment):
     """Nothing may change anywhere."""
 
     def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
-        if first.shape == second.shape:
-            return first.clone()
-        return None
+        return first.clone() if first.shape == second.shape else None
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
-        if first.shape == second.shape:
-            return [Pair(first, second)]
-        return []
+        return [Pair(first, second)] if first.shape == second.shape else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +115,7 @@ class Indexed(Alignment):
     def numbers(self, first: Tensor, second: Tensor) -> list[Pair]:
         """Whole numbers may name nodes, or count something: either may be meant."""
         assert self.renamed is not None
-        if first.shape == second.shape:
-            found = [Pair(first, second, sure=False)]
-        else:
-            found = []
+        found = [Pair(first, second, sure=False)] if first.shape == second.shape else []
         if (
             first.shape == second.shape
             and first.numel()

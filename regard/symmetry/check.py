@@ -277,10 +277,7 @@ class Checking:
         dtype = self.subject.plain(self.subject.short).dtype
         discrete = not (dtype.is_floating_point or dtype.is_complex)
         dtype = dtype.to_real() if dtype in TOLERANCE or dtype.is_complex else torch.float32
-        if law.tolerance is None:
-            tolerance = TOLERANCE[dtype]
-        else:
-            tolerance = law.tolerance
+        tolerance = TOLERANCE[dtype] if law.tolerance is None else law.tolerance
         found = Finding(
             law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype), by=self.by(law)
         )
@@ -340,9 +337,7 @@ class Checking:
         return None
 
     def law(self, law: Law) -> Law:
-        if isinstance(law, Named):
-            return law.of(self.subject, self.group)
-        return law
+        return law.of(self.subject, self.group) if isinstance(law, Named) else law
 
     def in_training(self, laws: list[tuple[Law, str | None]]) -> list[Finding]:
         """Measured once more as the model is in training: batch norm then mixes rows, by its nature."""
@@ -362,10 +357,7 @@ class Checking:
             name = f"{law.name} in training"
             said = self.subject.roles.promises.get(name)
             if said is None:
-                if mixes:
-                    said = "not promised"
-                else:
-                    said = declared
+                said = "not promised" if mixes else declared
             random = Finding(name, None, "unknown", reason=DRAWS)
             if not torch.equal(once, again):
                 found.append(random)

@@ -80,9 +80,7 @@ class TurnedFrames(Alignment):
         return [Pair(self.moved(first).to(second.dtype), second)]
 
     def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
-        if first.shape == second.shape:
-            return self.moved(first).clone()
-        return None
+        return self.moved(first).clone() if first.shape == second.shape else None
 
     def moved(self, x: Tensor) -> Tensor:
         """What a tensor of the first run must be in the second."""

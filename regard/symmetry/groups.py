@@ -39,9 +39,7 @@ class Group:
 
     def meet(self, other: Group) -> Group | None:
         """What this group shares with one other of the same kind, or None if that is only the identity."""
-        if self == other:
-            return self
-        return None
+        return self if self == other else None
 
     def __and__(self, other: Group) -> Group:
         """The largest group inside both."""
@@ -151,9 +149,7 @@ class Shifts(Group):
             raise RegardError(f"step must be a positive whole number, got {self.step}; Shifts() is every shift")
 
     def meet(self, other: Group) -> Group | None:
-        if isinstance(other, Shifts):
-            return Shifts(math.lcm(self.step, other.step))
-        return None
+        return Shifts(math.lcm(self.step, other.step)) if isinstance(other, Shifts) else None
 
     def draw(self, sizes: tuple[int, ...], random: Random, count: int) -> list[Element]:
         """For each axis a multiple of step that is less than its size, or any where the size is 0 (no
@@ -177,9 +173,7 @@ class Shifts(Group):
         return [Shift(tuple(self.step if i == j else 0 for i in range(len(sizes)))) for j in range(len(sizes))]
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
-        if all(sizes):
-            return math.prod(map(len, self._around(sizes)))
-        return None
+        return math.prod(map(len, self._around(sizes))) if all(sizes) else None
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
         if all(sizes):
@@ -196,9 +190,7 @@ class Shifts(Group):
         return [range(0, size, math.gcd(self.step, size)) for size in sizes]
 
     def __str__(self) -> str:
-        if self.step == 1:
-            return "shifts"
-        return f"shifts by multiples of {self.step}"
+        return "shifts" if self.step == 1 else f"shifts by multiples of {self.step}"
 
 
 @dataclass(frozen=True)
@@ -237,14 +229,10 @@ class Rotations(Group):
         return [Turn(((c, -s, 0), (s, c, 0), (0, 0, 1))), Turn(((1, 0, 0), (0, c, -s), (0, s, c)))]
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
-        if self.of == "quarter":
-            return 4
-        return None
+        return 4 if self.of == "quarter" else None
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
-        if self.of == "quarter":
-            return map(quarter, range(4))
-        return super().elements(sizes)
+        return map(quarter, range(4)) if self.of == "quarter" else super().elements(sizes)
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
         if self.of == "quarter":

@@ -201,10 +201,7 @@ class OnMaps(Alignment):
             torch.minimum(down, sides[0] - 1 - down)[:, None], torch.minimum(right, sides[1] - 1 - right)
         )
         # rows or columns from the border inwards
-        if off.any():
-            reach = int(depth[off].max()) + 1
-        else:
-            reach = 0
+        reach = int(depth[off].max()) + 1 if off.any() else 0
         if 0 < 4 * reach <= min(sides):
             return f", only within {reach} of the border of its map"
         return ""

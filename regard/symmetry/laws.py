@@ -41,9 +41,7 @@ class Symmetry(Law):
             )
 
     def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
-        if isinstance(self.out, Fixed):
-            return "invariant"
-        return "equivariant"
+        return "invariant" if isinstance(self.out, Fixed) else "equivariant"
 
     @property
     def by(self) -> str | None:
@@ -261,9 +259,7 @@ def _scaling(subject: Subject, group: Group | None) -> Symmetry | None:
 def _follow(subject: Subject, law: str) -> Action:
     """The output stays, unless the model promises that it moves along; then its last axis is that of the
     values."""
-    if subject.roles.promises.get(law) == "equivariant":
-        return OnVectors()
-    return Fixed()
+    return OnVectors() if subject.roles.promises.get(law) == "equivariant" else Fixed()
 
 
 def _translation(subject: Subject, group: Group | None) -> Symmetry | None:

@@ -277,10 +277,7 @@ class Search:
         first = self.first.get(key)
 
         def patch(outputs: dict[str, Tensor]) -> dict[str, Tensor]:
-            if first is not None and first.outputs is not None:
-                known = first.outputs
-            else:
-                known = {}
+            known = first.outputs if first is not None and first.outputs is not None else {}
             fresh = {
                 path: _right(self.trial.align, known[path], x) if path in known else None for path, x in outputs.items()
             }
@@ -320,10 +317,7 @@ class Search:
     def itself(self, call: Call, exact: bool) -> Suspect:
         if not call.children:
             return Suspect(call.key, exact, f"{self.called(call)} has correct inputs and a wrong output")
-        if exact:
-            where = "itself, between its submodules"
-        else:
-            where = "or in one of its submodules"
+        where = "itself, between its submodules" if exact else "or in one of its submodules"
         return Suspect(call.key, exact, f"in the forward of {self.called(call)} {where}")
 
     def called(self, call: Call) -> str:

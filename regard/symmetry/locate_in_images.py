@@ -37,9 +37,7 @@ class Break:
     @property
     def spoilt(self) -> tuple[Call, str]:
         """The call whose tensors are wrong, and which of them."""
-        if self.into is None:
-            return (self.call, "outputs")
-        return (self.into, "inputs")
+        return (self.call, "outputs") if self.into is None else (self.into, "inputs")
 
 
 @dataclass(frozen=True)
@@ -189,10 +187,7 @@ class Paths:
                 words = "gives a different value to each place, whatever the image"
                 return Found(Place(child.name, True, f"{self.called(child)} {words}"), when)
         if into is not None or call.children:
-            if into is not None:
-                before = f"before {into.name}"
-            else:
-                before = "at its end"
+            before = f"before {into.name}" if into is not None else "at its end"
             reason = f"in the forward of {self.called(call)} itself, {before}{self.explained(call)}"
             return Found(Place(call.name, True, reason), when)
         how = self.difference(call) + self.explained(call) + self.more(call)
@@ -267,9 +262,7 @@ class Paths:
 
 def _last_of(call: Call) -> Call:
     """The call inside it that began last."""
-    if call.children:
-        return _last_of(call.children[-1])
-    return call
+    return _last_of(call.children[-1]) if call.children else call
 
 
 def _shaken(x: Tensor) -> Tensor:

@@ -402,10 +402,7 @@ class Subject:
         assert stream.mask is not None
         given = inputs.get(stream.mask)
         values = ~real if stream.hides else real
-        if isinstance(given, Tensor):
-            integer = given.dtype
-        else:
-            integer = torch.bool
+        integer = given.dtype if isinstance(given, Tensor) else torch.bool
         if given is None and stream.mask == "attention_mask":  # as libraries with that name have it
             integer = torch.long
         return {**inputs, stream.mask: values.to(integer).to(self.tokens(inputs, stream).device)}
@@ -426,10 +423,7 @@ class Subject:
             return torch.view_as_complex(parts)
         pool = x.unique()
         if len(pool) < 2:
-            if int(pool[0]) == 0:
-                pool = torch.cat([pool, pool + 1])
-            else:
-                pool = torch.cat([pool - 1, pool])
+            pool = torch.cat([pool, pool + 1]) if int(pool[0]) == 0 else torch.cat([pool - 1, pool])
         place = torch.searchsorted(pool, x)
         step = torch.randint(1, len(pool), x.shape, generator=draw).to(x.device)
         return pool[(place + step) % len(pool)]

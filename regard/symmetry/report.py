@@ -69,10 +69,7 @@ class Finding:
 
     def sentence(self) -> str:
         """What is wrong, or right, in words."""
-        if self.declared is None:
-            said = "nothing was declared"
-        else:
-            said = f"declared {self.declared}"
+        said = "nothing was declared" if self.declared is None else f"declared {self.declared}"
         words = f"{self.title}: {said}, measured {self.measured}"
         if self.length is not None and self.measured == "holds":
             words += f" up to {self.length} tokens"
@@ -222,9 +219,7 @@ HEADERS = ["law", "declared", "measured", "tokens", "error", "tolerance", "worst
 
 
 def law_title(law: str, by: str | None) -> str:
-    if by:
-        return f"{law} by {by}"
-    return law
+    return f"{law} by {by}" if by else law
 
 
 def number(x: float) -> str:
@@ -236,6 +231,4 @@ def number(x: float) -> str:
 
 
 def _clipped(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    return text[: width - 1] + "…"
+    return text if len(text) <= width else text[: width - 1] + "…"

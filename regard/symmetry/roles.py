@@ -68,9 +68,7 @@ class Roles:
 
     @property
     def stream(self) -> Stream | None:
-        if self.streams:
-            return self.streams[0]
-        return None
+        return self.streams[0] if self.streams else None
 
     def names(self) -> set[str]:
         """Every input that has a role."""

@@ -203,9 +203,7 @@ class Widened(TorchFunctionMode):
 
 
 def _wide(value: Any) -> Any:
-    if isinstance(value, torch.dtype | str | type):
-        return WIDER.get(value, value)
-    return value
+    return WIDER.get(value, value) if isinstance(value, torch.dtype | str | type) else value
 
 
 class Inside:

@@ -48,10 +48,7 @@ def open_directory(path: Path, seed: int = 0) -> tuple[nn.Module, tuple[str, ...
     with _silent(transformers):
         config = _configuration(path)
     name = (config.architectures or [None])[0]
-    if isinstance(name, str):
-        found = getattr(transformers, name, None)
-    else:
-        found = None
+    found = getattr(transformers, name, None) if isinstance(name, str) else None
     if inspect.isclass(found) and issubclass(found, nn.Module):
         cls: Any = found
     else:
@@ -191,10 +188,7 @@ def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows
             except Exception as error:
                 problem = problem or error
     taken = ", ".join(name for name in making.names if name not in ("kwargs", "labels", "return_dict"))
-    if problem:
-        why = first_line(problem)
-    else:
-        why = f"it takes {taken[:120]}"
+    why = first_line(problem) if problem else f"it takes {taken[:120]}"
     raise RegardError(
         f"no inputs could be made for {type(model).__name__} ({why}); build model and inputs in a function "
         f"and give package.module:function"
@@ -224,10 +218,7 @@ class Making:
                     yield asked | signal, Roles(grid="pixel_values")
         elif self.main == "pixel_values" or "input_ids" not in self.names:
             for inputs in self.signals():
-                if "pixel_values" in inputs:
-                    grid = "pixel_values"
-                else:
-                    grid = None
+                grid = "pixel_values" if "pixel_values" in inputs else None
                 if grid is not None and inputs[grid].dim() == 4:
                     patch = self.field("patch_size", None)
                 else:
@@ -303,10 +294,7 @@ class Making:
         if name is None:
             return None
         mask = stream.mask or ""
-        if "use_cache" in self.names:
-            how = {"use_cache": True}
-        else:
-            how = {}
+        how = {"use_cache": True} if "use_cache" in self.names else {}
 
         def step(model: nn.Module, inputs: Inputs, state: Any) -> tuple[Any, Any]:
             """The past is what the model returned; its mask has to cover old and new tokens. An encoder reads

@@ -59,10 +59,7 @@ class HuggingFaceCaption(CaptionProcessor):
     def prepare(self, pixels: Tensor, text: str | None) -> PreparedCaption:
         if not self.writes:
             return self._asked(pixels, text)
-        if text is None:
-            ids = self._write({self.image.pixels: pixels})
-        else:
-            ids = self._encode(text)
+        ids = self._write({self.image.pixels: pixels}) if text is None else self._encode(text)
         read, writes = ids[:-1], ids[1:]
         inputs = {self.image.pixels: pixels, self.ids: torch.tensor([read])}
         return PreparedCaption(inputs=inputs, ids=read, name=self.ids, writes=writes)

@@ -59,10 +59,7 @@ def open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
     try:
         return getattr(library(), cls).from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        if cls == "AutoTokenizer":
-            part = "tokenizer"
-        else:
-            part = "preprocessing"
+        part = "tokenizer" if cls == "AutoTokenizer" else "preprocessing"
         raise RegardError(f"{path}: its {part} cannot be opened: {first_line(error)}") from error
 
 
@@ -196,10 +193,7 @@ class HuggingFaceImage(ImageProcessor):
         self.config: Any = model.config if config is None else config
         self.classifies = bool(getattr(self.config, "id2label", None)) and hasattr(model, "classifier")
         patch = getattr(self.config, "patch_size", None)
-        if isinstance(patch, list | tuple):
-            sides = tuple(patch)
-        else:
-            sides = (patch, patch)
+        sides = tuple(patch) if isinstance(patch, list | tuple) else (patch, patch)
         if isinstance(sides[0], int):
             self.patch = (sides[0], sides[1])
         else:

@@ -207,10 +207,7 @@ def _target_of_function(package: str, name: str) -> Target:
     whole = f"{package}:{name}"
     made = _called(_found(package, name), whole)
     if not isinstance(made, tuple | list) or not 2 <= len(made) <= 4:
-        if isinstance(made, tuple | list):
-            got = f"{len(made)} things"
-        else:
-            got = type(made).__name__
+        got = f"{len(made)} things" if isinstance(made, tuple | list) else type(made).__name__
         raise RegardError(f"{whole} returned {got}; it should return {RETURNS}")
     model, inputs, symmetry, roles = (*made, None, None)[:4]
     if not isinstance(model, nn.Module):

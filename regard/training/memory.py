@@ -123,6 +123,4 @@ def _give_back() -> None:
 
 def glibc() -> ctypes.CDLL | None:
     """The C library if it is glibc; None: another one, without these settings."""
-    if platform.libc_ver()[0] == "glibc":
-        return ctypes.CDLL(None)
-    return None
+    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None

@@ -135,9 +135,7 @@ class Numbered:
 
 def number_batches(batches: Iterable[Batch]) -> Iterable[tuple[int, Batch]]:
     """Batches with their numbers in the split: what an evaluation draws depends on these."""
-    if isinstance(batches, Numbered):
-        return batches.pairs
-    return enumerate(batches)
+    return batches.pairs if isinstance(batches, Numbered) else enumerate(batches)
 
 
 @contextmanager

@@ -130,9 +130,7 @@ class Stepper:
         return answers
 
     def precision(self) -> AbstractContextManager[Any]:
-        if self.half:
-            return torch.autocast(self.device.type, torch.bfloat16)
-        return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
 
     # ── keeping and going on
 
@@ -232,9 +230,7 @@ def pick_half(precision: str, device: torch.device) -> bool:
 
 
 def _above_zero(count: Any) -> Any:
-    if isinstance(count, Tensor):
-        return count.clamp(min=1)
-    return max(count, 1)
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1)
 
 
 # ── balance of experts
@@ -289,9 +285,7 @@ class Balance:
 
 def busiest(load: dict[str, list[float]]) -> dict[str, float]:
     """A measure of an evaluation: 1 if all experts have the same share of tokens; of several layers, the worst."""
-    if not load:
-        return {}
-    return {BUSIEST: max(len(shares) * max(shares) for shares in load.values())}
+    return {} if not load else {BUSIEST: max(len(shares) * max(shares) for shares in load.values())}
 
 
 # ── torch.compile

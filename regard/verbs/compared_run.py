@@ -150,10 +150,7 @@ def _state(run: Run, events: Sequence[Mapping[str, Any]]) -> str | None:
 def _outcome(run: Run, events: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> Outcome | None:
     """The test split if it was evaluated, or else the best evaluation of the validation split."""
     tests = [event for event in events if event.get("event") == "test"]
-    if best is None:
-        kept = _last_step(events)
-    else:
-        kept = int(best["step"])
+    kept = _last_step(events) if best is None else int(best["step"])
     if tests:
         return Outcome(split="test", measures=_measures(tests[-1]), count=tests[-1].get("count"), step=kept)
     if best is None:

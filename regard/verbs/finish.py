@@ -35,10 +35,7 @@ def finish_run(run: Run, job: Job, ended: Result, observers: Sequence[Observer],
     test split yet: its reports are made from the validation split."""
     over = ended.reason != "stopped"
     tests = job.test is not None and over
-    if over:
-        split = job.best_split
-    else:
-        split = job.validation_split
+    split = job.best_split if over else job.validation_split
     shows = report and job.labels is not None and split.count != 0
     more = over and job.evaluate is not None and split.count != 0
     if over and not tests:
@@ -206,9 +203,7 @@ def _of_validation(job: Job, ended: Result, unit: str = "") -> str:
 
 
 def _of(count: int | None, unit: str = "") -> str:
-    if count is None:
-        return ""
-    return f" of {count:,}{unit}"
+    return "" if count is None else f" of {count:,}{unit}"
 
 
 def _with_names(measures: Mapping[str, float], first: str, intervals: Mapping[str, Any] = MappingProxyType({})) -> str:

@@ -88,10 +88,7 @@ def open_session(
     tell: Callable[[str], None] | None = None,
 ) -> Session:
     """A target with a default input, for looking at several inputs."""
-    if isinstance(target, Target):
-        opened = target
-    else:
-        opened = open_target(target)
+    opened = target if isinstance(target, Target) else open_target(target)
     if isinstance(given, os.PathLike):
         given = os.fspath(given)
     if not (given is None or isinstance(given, str | bytes) or opened.reader.takes_objects):
@@ -101,10 +98,7 @@ def open_session(
     if tell is not None:
         for note in opened.notes:
             tell(note)
-    if opened.run is not None:
-        found = read_laws(opened.run)
-    else:
-        found = None
+    found = read_laws(opened.run) if opened.run is not None else None
     if laws and opened.run is None:
         found = check_target(opened).to_json()
     return Session(

@@ -128,9 +128,7 @@ def _check_places(places: Tensor, name: str) -> None:
 
 def take_tokens(x: Tensor, order: Tensor | None) -> Tensor:
     """Token order[i] comes to slot i.   x: b h n c, order: b n"""
-    if order is None:
-        return x
-    return x.gather(2, order[:, None, :, None].expand_as(x))
+    return x if order is None else x.gather(2, order[:, None, :, None].expand_as(x))
 
 
 def inverse(order: Tensor | None) -> Tensor | None:

@@ -58,9 +58,7 @@ class Tiles:
 def _even(x: Tensor) -> Tensor:
     """The kernel takes any strides but one: the channels of a token must lie side by side, or its numbers are
     wrong."""
-    if x.stride(-1) == 1:
-        return x
-    return x.contiguous()
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 class FlashStrips(torch.autograd.Function):

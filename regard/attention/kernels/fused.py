@@ -30,10 +30,7 @@ def refuses(terms: Terms) -> str | None:
     if bias.gives_values:
         return f"{type(bias).__name__} adds to the values, which SDPA cannot"
     if torch.is_grad_enabled() and (bias.reads_queries or bias.learned()):
-        if bias.reads_queries:
-            what = "reads the queries"
-        else:
-            what = "is learned"
+        what = "reads the queries" if bias.reads_queries else "is learned"
         return f"{type(bias).__name__} {what}, and SDPA has no fused gradient for what is added to the scores"
     return None
 

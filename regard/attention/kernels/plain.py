@@ -27,10 +27,7 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if terms.dropout or followed or terms.weights is not None or (bias is not None and bias.gives_values):
         return by_definition(q, k, v, terms)
-    if bias is None:
-        added = None
-    else:
-        added = bias.scores(q, terms.here, terms.there)
+    added = None if bias is None else bias.scores(q, terms.here, terms.there)
     hidden = empty = None
     if mask is not None:
         hidden = ~mask.tile(terms.here, terms.there)
@@ -57,10 +54,7 @@ class Plain(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
         (b, h, n, _), (m, e) = q.shape, v.shape[2:]
         wide = torch.promote_types(q.dtype, torch.float32)
-        if any(ctx.needs_input_grad):
-            kept = q.new_empty(b, h, n, m)
-        else:
-            kept = None
+        kept = q.new_empty(b, h, n, m) if any(ctx.needs_input_grad) else None
         out = _heads_inside(b, h, n, e, q)
         given = (q, k, v, added, hidden, empty, kept, out)
         for q_, k_, v_, added_, hidden_, empty_, kept_, out_ in _in_pieces(h * n * m, _period(added), *given):
@@ -73,10 +67,7 @@ class Plain(torch.autograd.Function):
             same = scores.dtype is q.dtype  # PyTorch sums bfloat16 in float32
             weights = torch.softmax(scores, -1, out=kept_ if same and kept_ is not None else scores)
             if not same:
-                if kept_ is None:
-                    weights = weights.to(q.dtype)
-                else:
-                    weights = kept_.copy_(weights)
+                weights = weights.to(q.dtype) if kept_ is None else kept_.copy_(weights)
             if empty_ is not None:
                 weights.masked_fill_(empty_, 0)
             out_.copy_((weights.view(-1, n, m) @ v_.flatten(0, 1)).view(-1, h, n, e))
@@ -102,10 +93,7 @@ class Plain(torch.autograd.Function):
         (b, h, n, c), (m, e) = q.shape, v.shape[2:]
         dq, dk, dv = _heads_inside(b, h, n, c, q), _heads_inside(b, h, m, c, q), _heads_inside(b, h, m, e, q)
         dadded = torch.zeros_like(added) if for_added else None
-        if for_added:
-            wide = torch.promote_types(q.dtype, torch.float32)
-        else:
-            wide = q.dtype
+        wide = torch.promote_types(q.dtype, torch.float32) if for_added else q.dtype
         everything = (q, k, v, grad, weights, dq, dk, dv, dadded)
         for *given, dq_, dk_, dv_, dadded_ in _in_pieces(h * n * m, _period(added), *everything):
             q_, k_, v_, grad_, weights_ = (x.flatten(0, 1) for x in given)
@@ -127,9 +115,7 @@ def _heads_inside(b: int, h: int, n: int, c: int, like: Tensor) -> Tensor:
 
 def _period(x: Tensor | None) -> int:
     """The rows after which it comes again."""
-    if x is None or x.dim() < 4:
-        return 1
-    return len(x)
+    return 1 if x is None or x.dim() < 4 else len(x)
 
 
 def _by_rows(scores: Tensor, added: Tensor) -> Tensor:

@@ -76,6 +76,4 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms) -> Tensor:
 
 def heads_of(x: Tensor, h: int) -> Tensor:
     """One key or value head for each query head: head i uses head i // (h/g).  b g m c -> b h m c"""
-    if x.shape[1] == h:
-        return x
-    return x.repeat_interleave(h // x.shape[1], dim=1)
+    return x if x.shape[1] == h else x.repeat_interleave(h // x.shape[1], dim=1)

@@ -89,9 +89,7 @@ def _row_slack(q: Tensor, k: Tensor, nearest: np.ndarray, terms: Terms, block: i
 
 def bias_parameters(terms: Terms) -> list[Tensor]:
     """The bias' parameters that want a gradient."""
-    if terms.bias is None:
-        return []
-    return list(terms.bias.learned())
+    return [] if terms.bias is None else list(terms.bias.learned())
 
 
 class ReplayedStrips(torch.autograd.Function):
@@ -100,10 +98,7 @@ class ReplayedStrips(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], terms: Terms, *params: Tensor
     ) -> Tensor:
         b, h, n, _ = q.shape
-        if terms.dropout:
-            seed = int(torch.randint(2**31, ()))
-        else:
-            seed = None
+        seed = int(torch.randint(2**31, ())) if terms.dropout else None
         out = q.new_zeros(b, h, n, v.shape[-1])
         for i, strip in enumerate(strips):
             columns = columns_of(k, strip, h), columns_of(v, strip, h)
@@ -137,9 +132,7 @@ class ReplayedStrips(torch.autograd.Function):
 
 def _drawing(seed: int | None, i: int, device: torch.device) -> AbstractContextManager[None]:
     """Strip i draws its dropout from a seed of its own, forward and backward alike."""
-    if seed is None:
-        return nullcontext()
-    return _drawn_from(seed + i, device)
+    return nullcontext() if seed is None else _drawn_from(seed + i, device)
 
 
 @contextmanager

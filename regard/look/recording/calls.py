@@ -48,16 +48,12 @@ class Calls:
 
     @property
     def current(self) -> Call | None:
-        if self.stack:
-            return self.stack[-1]
-        return None
+        return self.stack[-1] if self.stack else None
 
     @property
     def outer(self) -> Call | None:
         """The call around the current one, or the current one if it is the outermost."""
-        if len(self.stack) > 1:
-            return self.stack[-2]
-        return self.current
+        return self.stack[-2] if len(self.stack) > 1 else self.current
 
     def mark_block(self) -> None:
         """Attention happens here: of the calls around it, the innermost numbered one (`layers.3`) is its

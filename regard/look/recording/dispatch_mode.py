@@ -92,10 +92,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         """What follows from an operation that made something new, or wrote on something."""
         name, what, out = operation.name, operation.kind, outputs[0]
         projects = what in ("product", "convolution")
-        if projects:
-            moving = [x for x in inputs if key_of(x) not in self.parameters]
-        else:
-            moving = inputs
+        moving = [x for x in inputs if key_of(x) not in self.parameters] if projects else inputs
         self.provenance.made(moving, outputs, projects, operation.writes)
         if what in ("pointwise", "multiply"):
             self.follow(name, inputs, out, multiplies=what == "multiply")

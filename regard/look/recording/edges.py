@@ -181,10 +181,7 @@ def _source_of(root: WeightedValues, edges: Tensor, out: Tensor) -> EdgeSource |
         or sizes[0] != len(portion.tensor)
     ):
         return None
-    if portion.tensor.dim() > 1:
-        heads = portion.tensor.flatten(1).shape[1]
-    else:
-        heads = 1
+    heads = portion.tensor.flatten(1).shape[1] if portion.tensor.dim() > 1 else 1
     laid = [axis for axis, stride in enumerate(root.view.strides) if stride or axis == 0]
     counts = [size if axis in laid else 1 for axis, size in enumerate(sizes)]
     offsets = root.view.offsets(list(np.indices(counts).reshape(len(counts), -1)))

@@ -118,23 +118,17 @@ class Entry:
     @property
     def k(self) -> Tensor | None:
         """b g m c"""
-        if isinstance(self.source, Source):
-            return self.shared(self.source.k)
-        return None
+        return self.shared(self.source.k) if isinstance(self.source, Source) else None
 
     @property
     def v(self) -> Tensor | None:
         """b g m e"""
-        if isinstance(self.source, Source):
-            return self.shared(self.source.v)
-        return None
+        return self.shared(self.source.v) if isinstance(self.source, Source) else None
 
     @property
     def edges(self) -> Tensor | None:
         """From where to where each edge goes, loops that the layer added included.   2 e"""
-        if isinstance(self.source, EdgeSource):
-            return self.source.edges
-        return None
+        return self.source.edges if isinstance(self.source, EdgeSource) else None
 
     def rowwise(self, x: Tensor) -> Tensor:
         assert isinstance(self.source, Source)
@@ -152,10 +146,7 @@ class Entry:
 
     def __repr__(self) -> str:
         shape = " ".join(map(str, self.shape))
-        if self.proved:
-            proof = f"proved, error {self.error:.1e}"
-        else:
-            proof = f"not proved: {self.reason}"
+        proof = f"proved, error {self.error:.1e}" if self.proved else f"not proved: {self.reason}"
         return f"<{self.name or 'model'}: {self.kind}-attention {shape}, layer {self.layer}, call {self.call}, {proof}>"
 
 

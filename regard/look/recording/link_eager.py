@@ -152,9 +152,7 @@ class Layout:
 
     @property
     def n(self) -> int:
-        if self.row is None:
-            return 1
-        return self.sizes[self.row]
+        return 1 if self.row is None else self.sizes[self.row]
 
     @classmethod
     def of(cls, root: Softmax, first: Index, m: int) -> Layout | None:
@@ -187,10 +185,7 @@ class Layout:
             else:
                 row = moving[-1]
         else:
-            if rank > 3 or (rank == 3 and sizes[usual] == 1):
-                row = usual
-            else:
-                row = None
+            row = usual if rank > 3 or (rank == 3 and sizes[usual] == 1) else None
         others = tuple(a for a in rest if a != row)
         cell = np.zeros_like(first[0])
         for a in others:
@@ -264,10 +259,7 @@ class Scores:
         if not keys_right:
             sides.reverse()
             ancestors = ancestors[1], ancestors[0]
-        if len(corner) == 3:
-            batch = corner[0]
-        else:
-            batch = np.zeros_like(corner[0])
+        batch = corner[0] if len(corner) == 3 else np.zeros_like(corner[0])
         shown: list[Tensor | None] = []
         origins: list[Index] = []
         channels: list[int] = []

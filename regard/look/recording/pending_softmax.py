@@ -188,10 +188,7 @@ class SoftmaxTracker:
     def summed(self, name: str, args: Any, out: Tensor) -> None:
         """(weights * values).sum(axis)"""
         node = self.provenance.node(args[0])
-        if len(args) > 1 and isinstance(args[1], list | tuple):
-            axes = args[1]
-        else:
-            axes = None
+        axes = args[1] if len(args) > 1 and isinstance(args[1], list | tuple) else None
         if axes is None or len(axes) != 1 or args[0].dim() < 2:
             return
         if node is None or not isinstance(node.root, WeightedValues):

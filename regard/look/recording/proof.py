@@ -34,9 +34,7 @@ class Proof:
 
     @property
     def error(self) -> float:
-        if not self.errors.numel():
-            return 0.0
-        return float(self.errors.max())
+        return 0.0 if not self.errors.numel() else float(self.errors.max())
 
 
 def smallest_step(dtype: torch.dtype) -> float:

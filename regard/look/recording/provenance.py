@@ -295,10 +295,7 @@ class Provenance:
         node, trace = self.node(made_of), self.trace(out)
         if node is None or trace is None or node.depth >= DEEPEST:
             return
-        if change is None:
-            changes = node.changes
-        else:
-            changes = (*node.changes, change)
+        changes = node.changes if change is None else (*node.changes, change)
         dropped, exponential = dropped or node.dropped, exponential or node.exponential
         if key_of(made_of) == key_of(out):  # in place
             trace.node = replace(node, changes=changes, dropped=dropped, exponential=exponential)

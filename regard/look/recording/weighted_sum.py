@@ -116,9 +116,7 @@ class Source(ABC):
 
     def pick_heads(self, x: Tensor) -> Tensor:
         """The heads that are wanted, of those there are.   b h ... -> b h' ..."""
-        if self.among is None:
-            return x
-        return x[:, list(self.among)]
+        return x if self.among is None else x[:, list(self.among)]
 
     def blocks(self) -> Iterator[tuple[Rows, Tensor]]:
         """Wanted rows a few at a time, with their weights for every head, so that few are in memory at once."""
@@ -160,9 +158,7 @@ def quiet(x: Tensor) -> Iterator[None]:
 
 def wide(x: Tensor) -> Tensor:
     """In float32 at least."""
-    if x.dtype in (torch.float32, torch.float64):
-        return x
-    return x.float()
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
 def tolerance_of(dtype: torch.dtype) -> float:

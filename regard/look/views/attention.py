@@ -64,9 +64,7 @@ def _fits(entry: Entry) -> bool:
 
 def count_of(entry: Entry) -> int:
     """In how many windows a layer looks: of one input, they are the rows of its batch."""
-    if entry.kind == "edges":
-        return 1
-    return entry.shape[0]
+    return 1 if entry.kind == "edges" else entry.shape[0]
 
 
 def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] | None) -> dict[str, Any]:

@@ -39,10 +39,7 @@ def _classes(out: Any, given: ModelInput) -> dict[str, Any] | None:
     if logits.dim() != 2 or len(logits) != 1:
         return None
     count = logits.shape[-1]
-    if count > LIKELY:
-        few = f"Of {count} classes the {LIKELY} likeliest are shown."
-    else:
-        few = None
+    few = f"Of {count} classes the {LIKELY} likeliest are shown." if count > LIKELY else None
     return {"view": "classes", "likely": likeliest(logits[0].softmax(-1), given.called), "note": few}
 
 

@@ -67,10 +67,7 @@ def contribution(
     asked = ways.Largest()
     if logits.dim() == 2:
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
-    if given.answers == "numbers":
-        what = STANDARDISED
-    else:
-        what = "logit"
+    what = STANDARDISED if given.answers == "numbers" else "logit"
     wait = seconds(closed, x, fill)
     columns = [
         make_column(
@@ -93,10 +90,7 @@ def contribution(
     shown = [each for each in columns if each is not None]
     if not shown:
         return None
-    if columns[1] is None:
-        note = why_not(parts.name, wait)
-    else:
-        note = None
+    note = why_not(parts.name, wait) if columns[1] is None else None
     told = {
         "stream": streams.find(x.shape[1]),
         "thing": parts.name,
@@ -113,15 +107,9 @@ def name_answer(logits: Tensor, given: ModelInput) -> str:
     if given.number is not None:
         return f"{given.number.format(float(last[0]))}, the prediction of the whole"
     best = int(last.argmax())
-    if given.called is not None:
-        called = repr(given.called(best))
-    else:
-        called = str(best)
+    called = repr(given.called(best)) if given.called is not None else str(best)
     share = float(last.detach().float().softmax(-1)[best])
-    if logits.dim() == 3:
-        after = "after the last token"
-    else:
-        after = "of the whole"
+    after = "after the last token" if logits.dim() == 3 else "of the whole"
     return f"{called}, the most likely prediction {after} (probability {share:.3g})"
 
 

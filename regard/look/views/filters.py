@@ -37,10 +37,7 @@ def _filters(model: nn.Module) -> dict[str, Any] | None:
     if weight.dim() != 4 or min(weight.shape[2:]) < 2:
         return None
     poses = getattr(model.get_submodule(name), "poses", 1)
-    if weight.shape[1] == 3:
-        shown = weight[:MOST, :3]
-    else:
-        shown = weight[:MOST, :1]
+    shown = weight[:MOST, :3] if weight.shape[1] == 3 else weight[:MOST, :1]
     layer = {"name": name, "of": len(weight), "poses": poses, "filters": levels(shown.permute(0, 2, 3, 1))}
     return {"view": "filters", "layers": [layer]}
 

@@ -31,9 +31,7 @@ class CurvesView(View):
     name, order = "curves", 70
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        if scene.run is None:
-            return None
-        return curves(scene.run)
+        return None if scene.run is None else curves(scene.run)
 
 
 class SamplesView(View):
@@ -42,9 +40,7 @@ class SamplesView(View):
     name, order = "samples", 72
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        if scene.run is None:
-            return None
-        return samples(scene.run)
+        return None if scene.run is None else samples(scene.run)
 
 
 class AboutView(View):

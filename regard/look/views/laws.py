@@ -65,10 +65,7 @@ def _verdict(found: Report) -> str:
         return f"{found.verdict}: {', '.join(each.law for each in found.wrong)}".capitalize()
     holds = sum(each.measured == "holds" for each in found)
     breaks = [each.declared == "broken" for each in found if each.measured == "broken"]
-    if holds:
-        parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"]
-    else:
-        parts = []
+    parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"] if holds else []
     for count, how in ((sum(breaks), "declared broken"), (len(breaks) - sum(breaks), "broken, and not promised")):
         if count:
             parts.append(f"{count} {'is' if count == 1 else 'are'} {how}")
@@ -84,10 +81,7 @@ def _acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
     found = []
     called = given.called if given.answers == "classes" else None
     drawn = _components(plain, called is not None)
-    if called is None:
-        names = None
-    else:
-        names = [called(i) for i in drawn]
+    names = None if called is None else [called(i) for i in drawn]
     for name, sentence, elements in given.actions(model):
         shown = [_compared(model, plain, each, drawn) for each in elements]
         kept = [each for each in shown if each is not None]
@@ -109,10 +103,7 @@ def _acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
 
 def _components(plain: Tensor, classes: bool) -> list[int]:
     """The components of an output that are drawn: those that vary most, or the likeliest classes."""
-    if len(plain) > 1:
-        size = plain.var(0, unbiased=False)
-    else:
-        size = plain[0]
+    size = plain.var(0, unbiased=False) if len(plain) > 1 else plain[0]
     if len(plain) == 1 and not classes:
         return list(range(min(CHANNELS, len(size))))
     return size.topk(min(CHANNELS, len(size))).indices.sort().values.tolist()
@@ -137,10 +128,7 @@ def _compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int])
     if order is not None and len(plain) > LONGEST:
         return None
     follows = order is not None and len(plain) == len(order)
-    if follows and order is not None:
-        right = plain[order]
-    else:
-        right = plain
+    right = plain[order] if follows and order is not None else plain
     if left is None or left.shape != right.shape:
         return None
     size = plain.abs().max().clamp_min(1e-30)
@@ -162,8 +150,5 @@ def _compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int])
 
 
 def _as_bytes(x: Tensor, low: float, high: float) -> str:
-    if high > low:
-        scaled = (x - low) / (high - low)
-    else:
-        scaled = torch.zeros_like(x)
+    scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
     return pack_array((scaled.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy())

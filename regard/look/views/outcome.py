@@ -34,9 +34,7 @@ class OutcomeView(View):
     name, order = "outcome", 0
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        if scene.run is None:
-            return None
-        return outcome(scene.run, scene.model)
+        return None if scene.run is None else outcome(scene.run, scene.model)
 
 
 def outcome(run: Run, model: nn.Module | None = None) -> dict[str, Any] | None:
@@ -162,9 +160,7 @@ class ConfusionView(View):
     name, order = "confusion", 60
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        if scene.run is None:
-            return None
-        return confusion(scene.run)
+        return None if scene.run is None else confusion(scene.run)
 
 
 def confusion(run: Run) -> dict[str, Any] | None:

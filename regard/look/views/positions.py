@@ -63,18 +63,12 @@ def _codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
     for name, module in ours:
         # places on a grid have no one order to show them in
         if isinstance(module, Rotary | Code) and module.axes == 1:
-            if isinstance(module, Learned):
-                length = min(LENGTH, len(module.table))
-            else:
-                length = LENGTH
+            length = min(LENGTH, len(module.table)) if isinstance(module, Learned) else LENGTH
             yield (name, TURNED if isinstance(module, Rotary) else ADDED, measure.position_codes(module, length))
     if ours:
         return
     for name, parameter in model.named_parameters():
-        if parameter.dim() == 3 and parameter.shape[0] == 1:
-            rows = parameter[0]
-        else:
-            rows = parameter
+        rows = parameter[0] if parameter.dim() == 3 and parameter.shape[0] == 1 else parameter
         if TABLE.search(name.removesuffix(".weight")) and rows.dim() == 2 and len(rows) > 2 and "bias" not in name:
             yield name, ADDED, rows.detach()[:LENGTH].float()
     for name, buffer in model.named_buffers():

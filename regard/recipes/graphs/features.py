@@ -151,9 +151,7 @@ def _whose(parts: Parts, config: GraphsConfig, level: str) -> Of:
 
 def _given(parts: Parts) -> Array | Rows | None:
     """What nodes have by themselves; None: nothing."""
-    if parts.x is None or not parts.x.shape[1]:
-        return None
-    return parts.x
+    return None if parts.x is None or not parts.x.shape[1] else parts.x
 
 
 def _beside(parts: Parts) -> str:

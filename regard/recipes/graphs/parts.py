@@ -113,10 +113,7 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
     starts = np.cumsum([0, *(g.nodes for g in graphs)])
     edges = [g.edges + start for g, start in zip(graphs, starts, strict=False)]
     width = widths.pop() if widths else None
-    if width is None:
-        empty = None
-    else:
-        empty = np.zeros((0, width), dtype=np.float32)
+    empty = None if width is None else np.zeros((0, width), dtype=np.float32)
     return Parts(
         what=what,
         edges=np.concatenate([np.zeros((2, 0), dtype=np.int64), *edges], 1),

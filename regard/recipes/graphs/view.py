@@ -54,14 +54,8 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> Figure:
     """The figure of the view."""
     n = len(given.labels)
     edges = given.edges.detach().cpu()
-    if given.centre is None:
-        centre = _typical(edges, n)
-    else:
-        centre = given.centre
-    if n <= WHOLE:
-        shown = torch.arange(n)
-    else:
-        shown = around(edges, n, centre, HOPS, NEAR)
+    centre = _typical(edges, n) if given.centre is None else given.centre
+    shown = torch.arange(n) if n <= WHOLE else around(edges, n, centre, HOPS, NEAR)
     inside = Inside(shown, n)
     drawn = inside.joined(edges)[0]
     lists = [drawn]
@@ -114,10 +108,7 @@ class Inside:
         source, target = self.number[edges]
         kept = (source >= 0) & (target >= 0)
         codes, which = (target[kept] * self.count + source[kept]).unique(return_inverse=True)
-        if weights is None:
-            each = torch.zeros(0, int(kept.sum()))
-        else:
-            each = weights[:, kept].float()
+        each = torch.zeros(0, int(kept.sum())) if weights is None else weights[:, kept].float()
         total = torch.zeros(len(each), len(codes)).index_add_(1, which, each)
         return torch.stack((codes % max(1, self.count), codes // max(1, self.count))), total
 

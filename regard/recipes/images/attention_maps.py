@@ -73,10 +73,7 @@ def _of_windows(blocks: Sequence[windows.Block]) -> AttentionMaps | None:
     layers = [LayerMaps(block.entry, windows.attention_received(block)) for block in blocks if block.entry.proved]
     if not layers:
         return None
-    if len(layers) == len(blocks):
-        followed = windows.rollout(blocks)
-    else:
-        followed = None
+    followed = windows.rollout(blocks) if len(layers) == len(blocks) else None
     return AttentionMaps(QUERIES["mean"], layers, followed, "within windows")
 
 
@@ -115,8 +112,5 @@ def _over(weights: Tensor, grid: tuple[int, int], reads: Reads) -> Tensor:
     """What the class token looks at, or what all patches look at on average.   1 h n m -> h rows columns"""
     before = weights.shape[-1] - grid[0] * grid[1]
     # registers are not in the mean
-    if reads == "class":
-        from_them = weights[0, :, 0]
-    else:
-        from_them = weights[0, :, before:].mean(1)
+    from_them = weights[0, :, 0] if reads == "class" else weights[0, :, before:].mean(1)
     return from_them[:, before:].unflatten(-1, grid)

@@ -128,10 +128,7 @@ class ImageInput(ModelInput):
             return None
         first = ["class", *(f"register {i}" for i in range(1, before))][:before]
         patches = [f"row {r + 1}, column {c + 1}" for r in range(rows) for c in range(columns)]
-        if self.piece == "patch":
-            name = "patches"
-        else:
-            name = f"{self.piece}s"
+        name = "patches" if self.piece == "patch" else f"{self.piece}s"
         return Tokens(name, (*first, *patches), "patches", Grid(rows, columns, before))
 
     def windows(self, model: nn.Module, seen: Sequence[Entry]) -> Mapping[str, Sequence[Window]]:

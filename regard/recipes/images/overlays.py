@@ -67,16 +67,10 @@ def _of_attention(found: AttentionMaps | None) -> list[Overlay]:
     last = found.layers[-1]
     if found.query == "the class token" or found.rollout is None:
         heads = len(last.entry.heads)
-        if heads > 1:
-            mean = f"mean of {heads} heads"
-        else:
-            mean = "its only head"
+        mean = f"mean of {heads} heads" if heads > 1 else "its only head"
         shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0)))
     if found.rollout is not None:
-        if len(found.layers) > 1:
-            layers = f"{len(found.layers)} layers"
-        else:
-            layers = "one layer"
+        layers = f"{len(found.layers)} layers" if len(found.layers) > 1 else "one layer"
         through = f"rollout of attention, {layers} {found.within}".rstrip()
         shown.append(Overlay(f"{through},\nto {found.query}", found.rollout))
     return shown

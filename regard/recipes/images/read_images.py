@@ -149,10 +149,7 @@ def _of_folder(place: Path, config: ImagesConfig) -> Examples:
     """
     parts = _folders(place)
     if not parts:
-        if any(_loose(place)):
-            what = "images, but no folders"
-        else:
-            what = "no images"
+        what = "images, but no folders" if any(_loose(place)) else "no images"
         raise RegardError(
             f"{place} holds {what}; put the images of each class into a folder of its own, named as the class"
         )

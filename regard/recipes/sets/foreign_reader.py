@@ -82,10 +82,7 @@ class SetReader(Reader):
     def first_row(self) -> Tensor:
         """The elements that came with the model, without padding.   1 n d"""
         x: Tensor = self.inputs[self.stream.tokens]
-        if self.stream.mask is None:
-            mask = None
-        else:
-            mask = self.inputs.get(self.stream.mask)
+        mask = None if self.stream.mask is None else self.inputs.get(self.stream.mask)
         if mask is None:
             return x
         return x[:, mask[0].bool() != self.stream.hides]
@@ -119,15 +116,9 @@ def foreign_reader(foreign: ForeignModel) -> Reader | None:
     have two or three numbers each.
     """
     declared = foreign.roles or getattr(foreign.model, "roles", None)
-    if isinstance(declared, Roles):
-        known = declared
-    else:
-        known = guess(foreign.model, dict(foreign.inputs))
+    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
     stream = known.stream
-    if stream is None:
-        x = None
-    else:
-        x = foreign.inputs.get(stream.tokens)
+    x = None if stream is None else foreign.inputs.get(stream.tokens)
     if (
         stream is None
         or known.nodes is not None

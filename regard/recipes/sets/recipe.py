@@ -79,9 +79,7 @@ class SetsRecipe(Recipe):
         return choose_defaults(data, examples, kind)
 
     def problem_of(self, data: SetsConfig, kind: str | None) -> Problem:
-        if data.path is None and data.task == "clusters":
-            return self.clusters
-        return self.supervised
+        return self.clusters if data.path is None and data.task == "clusters" else self.supervised
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
         return foreign_reader(foreign)

@@ -221,10 +221,7 @@ class TextSource(Source):
 
     def _between(self, first: int, end: int) -> Iterator[Batch]:
         """Windows that predict the tokens first … end − 1."""
-        if first < end:
-            starts = np.arange(first - 1, end - 1, self.context)
-        else:
-            starts = np.arange(0)
+        starts = np.arange(first - 1, end - 1, self.context) if first < end else np.arange(0)
         for place in range(0, len(starts), self.rows):
             yield self._windows(starts[place : place + self.rows], end)
 
@@ -300,10 +297,7 @@ def _tokenizer(config: TextConfig, found: list[TextFile], text: str, cache: Path
     tokens: str = config.tokens
     if tokens == "auto":
         tokens = "characters" if total <= CHARACTERS_UP_TO else "bpe"
-    if tokens != "characters":
-        size = min(LEARNED_PIECE, max(1024, total // 64))
-    else:
-        size = PIECE
+    size = min(LEARNED_PIECE, max(1024, total // 64)) if tokens != "characters" else PIECE
     parts = pieces(found, size)
     recipe: dict[str, Any] = {"format": FORMAT, "text": text, "kind": tokens}
     if tokens != "characters":

@@ -65,10 +65,7 @@ def write(
         prompt, shown = template.prompt(messages, getattr(model, "tokenizer", None)), ""
         stop = (*stop, template.end) if template.end else stop
     tokenizer: Any = getattr(model, "tokenizer", None)
-    if isinstance(tokenizer, Tokenizer):
-        unknown = unknown_words(tokenizer, prompt)
-    else:
-        unknown = None
+    unknown = unknown_words(tokenizer, prompt) if isinstance(tokenizer, Tokenizer) else None
     if unknown is not None:
         note(unknown)
     sampling = Sampling(**{field.name: getattr(options, field.name) for field in fields(Sampling)})

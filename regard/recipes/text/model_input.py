@@ -101,9 +101,7 @@ class TextInput(ModelInput):
         return self.for_rows(b) | beside | self._unspelled() | {self.ids: ids}
 
     def _unspelled(self) -> dict[str, None]:
-        if self.spelling is None:
-            return {}
-        return {self.spelling: None}
+        return {} if self.spelling is None else {self.spelling: None}
 
 
 class OfTokens(nn.Module):

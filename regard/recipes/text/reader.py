@@ -51,9 +51,7 @@ def move_tokens(given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
 
 def as_text(given: str | bytes) -> str:
     """A text, or the text of a file; bytes are what somebody typed on the page."""
-    if isinstance(given, bytes):
-        return decode_text(given, "the text")
-    return read_given_text(given)[0]
+    return decode_text(given, "the text") if isinstance(given, bytes) else read_given_text(given)[0]
 
 
 class RunTextReader(TextReader):
@@ -116,9 +114,7 @@ class RunTextReader(TextReader):
 
     def called(self, id: int) -> str:
         """The text of a token."""
-        if id < self.tokenizer.size:
-            return self.tokenizer.called(id)
-        return MASK
+        return self.tokenizer.called(id) if id < self.tokenizer.size else MASK
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text; for a masked LM, [mask] stands for a masked token."""
@@ -158,10 +154,7 @@ class ForeignTextReader(TextReader):
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
         processor = self.processor
-        if given is None:
-            text = processor.example or FIRST_WORDS
-        else:
-            text = as_text(given)
+        text = processor.example or FIRST_WORDS if given is None else as_text(given)
         inputs = processor.encode(text)
         ids: Tensor = inputs[processor.ids]
         self.check_length(ids.shape[1], "the text")

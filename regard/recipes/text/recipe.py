@@ -152,9 +152,7 @@ class TextRecipe(Recipe):
         return replace(settings, model=replace(settings.model, bag=False, pool=pool))
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
-        if foreign.text is None:
-            return None
-        return ForeignTextReader(foreign.text)
+        return None if foreign.text is None else ForeignTextReader(foreign.text)
 
 
 RECIPE = TextRecipe()

@@ -40,10 +40,7 @@ def _next_tokens(out: Any, given: TextInput) -> dict[str, Any] | None:
     if logits.dim() != 3 or logits.shape[1] != ids.shape[1]:
         return None
     shares, actual = logits[0].softmax(-1), ids[0].tolist()
-    if given.answers == "next":
-        comes = [*actual[1:], None]
-    else:
-        comes = actual
+    comes = [*actual[1:], None] if given.answers == "next" else actual
     at = [_place(row, token, given.called) for row, token in zip(shares, comes, strict=True)]
     return {"view": "next", "stream": 0, "what": given.answers, "at": at}
 

@@ -27,9 +27,7 @@ class Translation(Prediction):
 
     @property
     def right(self) -> bool | None:
-        if self.truth is None or self.error is not None:
-            return None
-        return self.answer == self.truth
+        return None if self.truth is None or self.error is not None else self.answer == self.truth
 
     def to_json(self) -> dict[str, Any]:
         found = super().to_json()

@@ -128,6 +128,4 @@ class PairSource(Source):
 
 def take_evenly(rows: Array, most: int) -> Array:
     """So many of some rows, or all if there are no more."""
-    if len(rows) <= most:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]

@@ -229,10 +229,7 @@ class NullSpace(Basis):
             column = int((left.diagonal() > 1e-6).nonzero()[0])
             maps.append(left[:, column] / left[column, column].sqrt())
             left = left - torch.outer(maps[-1], maps[-1])
-        if maps:
-            found = torch.stack(maps)
-        else:
-            found = torch.zeros(0, unknowns, dtype=torch.float64)
+        found = torch.stack(maps) if maps else torch.zeros(0, unknowns, dtype=torch.float64)
         # no buffer: a layer that was in half precision gets them back
         self.maps = n_out**0.5 * found.view(-1, n_out, n_in)
 

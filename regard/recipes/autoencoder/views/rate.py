@@ -74,6 +74,4 @@ def by_step(run: Run) -> list[list[Any]]:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, int | float) and math.isfinite(value):
-        return float(value)
-    return None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -130,9 +130,7 @@ def check_whole(array: Array, name: str, what: str) -> Array:
 
 def places(mask: Array, name: str, what: str) -> Array:
     """Indices, from indices or from a bool mask."""
-    if mask.dtype == bool:
-        return np.flatnonzero(mask)
-    return check_whole(mask, name, what)
+    return np.flatnonzero(mask) if mask.dtype == bool else check_whole(mask, name, what)
 
 
 # ── the built-in graph

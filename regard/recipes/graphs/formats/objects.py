@@ -71,10 +71,7 @@ def _of_network(network: Any, what: str, label: str, config: GraphTables) -> Par
 
 def _of_data(data: Any, what: str) -> Parts:
     edges = _array(data.edge_index).astype(np.int64)
-    if getattr(data, "x", None) is None:
-        x = None
-    else:
-        x = _array(data.x).astype(np.float32)
+    x = None if getattr(data, "x", None) is None else _array(data.x).astype(np.float32)
     if x is not None:
         count = len(x)
     else:
@@ -84,15 +81,9 @@ def _of_data(data: Any, what: str) -> Parts:
     check_edges(edges, count, what)
     if x is not None:
         check_finite(x, f"x of {what}")
-    if getattr(data, "y", None) is None:
-        y = None
-    else:
-        y = _array(data.y)
+    y = None if getattr(data, "y", None) is None else _array(data.y)
     if y is not None:
-        if y.ndim > 1:
-            y = y.reshape(len(y), -1)[:, 0]
-        else:
-            y = y.reshape(-1)
+        y = y.reshape(len(y), -1)[:, 0] if y.ndim > 1 else y.reshape(-1)
     split = {}
     for name in SPLITS:
         mask = getattr(data, MASKS[name], None)

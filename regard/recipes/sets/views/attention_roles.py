@@ -32,10 +32,7 @@ class Role(NamedTuple):
 
     @property
     def title(self) -> str:
-        if self.few == 1:
-            few = f"one {self.what}"
-        else:
-            few = f"{self.few} {self.called}"
+        few = f"one {self.what}" if self.few == 1 else f"{self.few} {self.called}"
         looking = f"{few} look{'s' * (self.few == 1)} at the points"
         return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[self.kind]
 

@@ -174,18 +174,12 @@ def _decided(model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list
     """The points that decide each maximum. A second forward pass tests whether a few of them are enough."""
     few = enough(found)
     with torch.no_grad():
-        if _out_of_whole(out):
-            again = model(**given.with_points(x[:, few]))
-        else:
-            again = None
+        again = model(**given.with_points(x[:, few])) if _out_of_whole(out) else None
     more = ""
     if again is not None:
         whole, rest = tensor_of(out), tensor_of(again)
         apart = float((whole - rest).abs().max() / whole.abs().max().clamp_min(1e-30))
-        if apart < SAME and len(few) < x.shape[1]:
-            more = ENOUGH.format(len(few))
-        else:
-            more = ""
+        more = ENOUGH.format(len(few)) if apart < SAME and len(few) < x.shape[1] else ""
     return [
         Measure(
             name=f"maximum in {each.name}" + (f", call {each.call + 1}" if each.call else ""),

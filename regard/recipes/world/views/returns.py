@@ -32,9 +32,7 @@ class ReturnsView(View):
         return isinstance(given, EpisodeInput)
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        if scene.run is None:
-            return None
-        return returns(scene.run)
+        return None if scene.run is None else returns(scene.run)
 
 
 def returns(run: Run) -> dict[str, Any] | None:
