@@ -38,9 +38,8 @@ class Spaces:
     first: Annotated[int, Field(ge=-(2**31), le=2**31)] = 0  # the smallest kind, as the environment counts
     low: tuple[float, ...] = ()  # limits of a continuous action
     high: tuple[float, ...] = ()
-    observed: tuple[Annotated[int, Field(ge=0, le=2**20)], ...] | None = (
-        None  # which numbers of an observation are seen; None: all
-    )
+    # which numbers of an observation are seen; None: all
+    observed: tuple[Annotated[int, Field(ge=0, le=2**20)], ...] | None = None
     # h w c of an observation that is an image; what the model sees is its code
     image: tuple[Size, ...] | None = None
     drawn: bool = False  # are the states of the environment drawn as images?
