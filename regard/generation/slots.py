@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -73,7 +74,7 @@ class Slots(ABC):
     def copy(self, source: int, target: int, length: int) -> None:
         """The target becomes the first `length` tokens of the source."""
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Where the model is."""
         first = next(self.model.parameters(), None) if isinstance(self.model, nn.Module) else None
