@@ -120,7 +120,7 @@ def test_a_file_writes_without_its_weights_in_float32_once_it_is_packed(llama, t
     assert kinds == {"int4", "vector"} and native.tokenizer is not None
     assert any("packing" in note for note in said)
     monkeypatch.setattr(fast_weights, "read_quantised", None)  # nobody asks for them again
-    monkeypatch.setattr("regard.recipes.text.recipe.load_model", None)
+    monkeypatch.setattr("regard.recipes.text.language_model.load_model", None)
     again = load_to_write(path)
     assert np.array_equal(again.packed.memory, native.packed.memory)
     texts = [samples(path, "a", weights="auto", max_new=8, temperature=0) for _ in range(2)]

@@ -115,7 +115,7 @@ def test_a_directory_is_a_target_of_every_command(decoder, tmp_path):
     (tmp_path / "mine.txt").write_text(TEXT)
     measured = evaluate(folder, tmp_path / "mine.txt").measures
     assert 0 < measured["loss"] < 20
-    with pytest.raises(RegardError, match="--data"):
+    with pytest.raises(RegardError, match="give the data with data="):
         evaluate(folder)
     assert open_run(folder).path == open_run(folder).path  # imported once
     assert open_run(folder).config.imported == "llama"

@@ -12,7 +12,6 @@ from PIL import Image
 import regard
 from regard.data import column_kinds, dialect, tables
 from regard.data.dialect import TableConfig
-from regard.recipes.base import recipe_of
 from regard.runs.run import Run
 from regard.verbs.main import main
 from regard.verbs.predict import read_differently
@@ -98,7 +97,7 @@ def check_options(path):
     assert set(named) <= own
     for name in own:
         value = VALUES.get(name, "none" if name == "quote" else "utf-8")
-        found = read_differently(run, recipe_of(run), {f"data.{name}": value})
+        found = read_differently(run, {f"data.{name}": value})
         assert found.config.data[name] is not None
 
 

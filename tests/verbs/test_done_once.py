@@ -11,8 +11,8 @@ from regard import files
 from regard.data.scan import once, scanning_once
 from regard.recipes.images import read_images
 from regard.recipes.images.recipe import ImagesRecipe
-from regard.recipes.sets.recipe import SetsRecipe
-from regard.recipes.text.recipe import TextRecipe
+from regard.recipes.supervised import Supervised
+from regard.recipes.text.language_model import LanguageModel
 from regard.runs import new_run
 from regard.verbs import main
 
@@ -68,14 +68,14 @@ def test_check_builds_no_reader(tmp_path, monkeypatch, capsys):
     def fail(*what):
         raise AssertionError("a reader was built, which reads the data")
 
-    monkeypatch.setattr(SetsRecipe, "reader", fail)
+    monkeypatch.setattr(Supervised, "reader", fail)
     assert main.main(["check", "run", "--laws", "permutation"]) == 0
     assert "run: as declared" in capsys.readouterr().out
 
 
 def test_without_a_report_nothing_is_loaded(tmp_path, counted):
     (tmp_path / "text.txt").write_text("the cat sat on the mat. " * 40)
-    read, loaded = counted(files, "read_tensors"), counted(TextRecipe, "load")
+    read, loaded = counted(files, "read_tensors"), counted(LanguageModel, "load")
     options = {"model.dim": 16, "model.depth": 1, "model.heads": 2, "data.context": 8}
     run = regard.train("text", data="text.txt", out="run", steps=2, options=options, observers=[], report=False)
     assert not read and not loaded

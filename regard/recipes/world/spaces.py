@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
-from regard.config import config, to_dict
+from regard.config import Size, config, to_dict
 from regard.data.array import Array
 from regard.errors import RegardError
 
@@ -30,16 +31,18 @@ AN_IMAGE = (
 class Spaces:
     """The observations and actions of a world: what a run knows of its episodes, `processor` in config.json."""
 
-    observations: int  # numbers of an observation, after those that are hidden
-    actions: int  # kinds of an action, or numbers of a continuous one
+    observations: Size  # numbers of an observation, after those that are hidden
+    actions: Size  # kinds of an action, or numbers of a continuous one
     discrete: bool
     environment: str | None = None  # CartPole-v1; None: recorded episodes
-    first: int = 0  # the smallest kind, as the environment counts
+    first: Annotated[int, Field(ge=-(2**31), le=2**31)] = 0  # the smallest kind, as the environment counts
     low: tuple[float, ...] = ()  # limits of a continuous action
     high: tuple[float, ...] = ()
-    observed: tuple[int, ...] | None = None  # which numbers of an observation are seen; None: all
+    observed: tuple[Annotated[int, Field(ge=0, le=2**20)], ...] | None = (
+        None  # which numbers of an observation are seen; None: all
+    )
     # h w c of an observation that is an image; what the model sees is its code
-    image: tuple[int, ...] | None = None
+    image: tuple[Size, ...] | None = None
     drawn: bool = False  # are the states of the environment drawn as images?
 
     def store(self) -> dict[str, Any]:
