@@ -26,8 +26,8 @@ def build(run: Run) -> nn.Module:
     if run.config.kind is None:
         raise RegardError(
             f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}), which regard cannot "
-            f"build; {how_to_load(run)}; then call it, or give it to regard.check or regard.record, or as model= to "
-            "regard.evaluate or regard.predict"
+            f"build (the module that you trained has those of the last step); {how_to_load(run)}; then call it, or give it "
+            "to regard.check or regard.record, or as model= to regard.evaluate or regard.predict"
         )
     cls = registry.find("models", run.config.kind)
     try:
