@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from regard import files
 from regard.config import config, from_dict
@@ -81,6 +82,7 @@ def predict(
     *,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
 ) -> list[Prediction]:
     """Predictions for one or several inputs: texts for a classifier of texts, files for other kinds
     of data, or tables, of which each row (of sets: each set) is an input.
@@ -99,8 +101,9 @@ def predict(
              (.png, .svg, .pdf), or a file for each in a folder
     options  where the columns are called otherwise than in training: {"data.text": "body"}; of translations
              also how they are searched: {"beams": 8}
+    model    of a run of your own module that regard cannot build: one like it, of which a copy gets the run's weights
     """
-    return list(iter_predictions(path, inputs, out=out, options=options))
+    return list(iter_predictions(path, inputs, out=out, options=options, model=model))
 
 
 def iter_predictions(
@@ -109,15 +112,20 @@ def iter_predictions(
     *,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
 ) -> Iterator[Prediction]:
     """The same, each as soon as it is ready. A table or a sheet is written after the last."""
-    yield from _predict(open_run(path), inputs, out, options)
+    yield from _predict(open_run(path), inputs, out, options, model)
 
 
-def _predict(run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any] | None) -> Iterator[Prediction]:
+def _predict(
+    run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any] | None, model: nn.Module | None = None
+) -> Iterator[Prediction]:
     if run.config.recipe is None:
-        yield from predict_module(run, inputs)
+        yield from predict_module(run, inputs, model)
         return
+    if model is not None:
+        raise RegardError(f"{run.path} was made by a recipe, which builds its model; leave model= away")
     problem = problem_of_run(run)
     own, options = split_options(problem, options)
     run, given = read_differently(run, options), list_inputs(inputs)
