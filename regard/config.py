@@ -326,7 +326,7 @@ def _say_unknown(owner: Any, names: list[str], kinds: list[Any]) -> str:
     known = list(hints_of(owner))
     near = nearest(name, known)
     hope = f"did you mean {'.'.join([*above, near])}? " if near else ""
-    listed = f"known: {', '.join(known)}" if len(known) <= 16 else f"it has {len(known)} others"
+    listed = f"known: {', '.join(known)}" if len(known) <= (16 if near else 40) else f"it has {len(known)} others"
     return f"is no option of {owner.__name__}; {hope}{listed}"
 
 

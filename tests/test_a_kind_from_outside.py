@@ -117,7 +117,7 @@ def test_its_own_tab_is_on_the_page(folder, capsys, browser):
 
 def test_what_it_cannot_do_is_one_line(folder, capsys):
     for words, told in (
-        (["generate", str(folder / "run")], "was trained on waves, which generates nothing; use regard predict"),
+        (["generate", str(folder / "run")], "trained on waves: its model generates nothing; use regard predict"),
         (["train", "waves", "--model.length", "9"], "--model.length follows from the data, so it cannot be set; give"),
         (["train", "waves", "--data.loudnes", "9"], "there is no option --data.loudnes; did you mean --data.loudness?"),
         (["predict", str(folder / "run"), "1,2", "--out", "x.png"], "for which no pictures are drawn"),

@@ -140,16 +140,15 @@ def generator(seed: int, *numbers: int) -> np.random.Generator:
     return np.random.default_rng([number % 2**64 for number in (seed, *numbers)])
 
 
-def held_out(count: int, share: float) -> int:
+def held_out(count: int, share: float, without: str = "--data.validation 0") -> int:
     """The number of rows in the validation split: at least one if share > 0, and at least one stays for
-    training."""
+    training. without: what is given to train without the split"""
     if not 0 <= share < 1:
         raise RegardError(f"validation is a share of the rows: at least 0 and below 1, got {share}")
     if share and count < 2:
         rows = "is 1 row" if count == 1 else f"are {count} rows"
         raise RegardError(
-            f"there {rows}, too few for a validation split; give more rows, or train without one: "
-            "--data.validation 0 (in Python, validation=0)"
+            f"there {rows}, too few for a validation split; give more rows, or train without one: {without}"
         )
     if share:
         return min(count - 1, max(1, round(count * share)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -63,15 +64,20 @@ class TensorSource(RowSource):
 
     `validation` is the share of rows, drawn by the seed, that training never sees; or a pair or Dataset of
     its own. An epoch is one order of the rows, drawn by (seed, epoch); the rows left over when they do not
-    fill a batch differ from epoch to epoch. A third tensor, bool b n, is `real`.
+    fill a batch differ from epoch to epoch. A third tensor, bool b n, is `real`. dtype: of what is float64
     """
 
-    def __init__(self, data: Any, batch: int = 32, seed: int = 0, validation: Any = 0.1) -> None:
+    def __init__(
+        self, data: Any, batch: int = 32, seed: int = 0, validation: Any = 0.1, dtype: torch.dtype | None = None
+    ) -> None:
+        self._dtype = dtype
         self._collate = data.collate_fn if isinstance(data, DataLoader) else default_collate
         self._data = self._held_data = _rows(data)
         rows = np.arange(_length(self._data))
         if isinstance(validation, int | float):
-            count = held_out(len(rows), validation)
+            count = held_out(
+                len(rows), validation, "data=TensorSource(data, validation=0) (from regard.data.row_source)"
+            )
             order = generator(seed, 0).permutation(rows)
             self._held, rows = np.sort(order[:count]), np.sort(order[count:])
         else:
@@ -91,13 +97,24 @@ class TensorSource(RowSource):
 
     def _gather(self, data: Any, rows: Array) -> Batch:
         if isinstance(data, tuple):
-            return _batch(*(each[torch.from_numpy(rows)] for each in data))
+            return _batch(*(self._cast(each[torch.from_numpy(rows)]) for each in data))
         items = [data[int(row)] for row in rows]
         if isinstance(items[0], tuple | list) and len(items[0]) in (2, 3):
-            return _batch(*self._collate([tuple(item) for item in items]))
-        if isinstance(items[0], Mapping):
-            return _batch_of(dict(self._collate(items)))
-        raise RegardError(f"each row of the Dataset must be a pair (tokens, target) or a dict, got {_say(items[0])}")
+            items = [tuple(item) for item in items]
+        elif not isinstance(items[0], Mapping):
+            raise RegardError(
+                f"each row of the Dataset must be a pair (tokens, target) or a dict, got {_say(items[0])}"
+            )
+        found = self._collate(items)
+        if isinstance(found, Mapping):
+            return _batch_of({name: self._cast(each) for name, each in found.items()})
+        if not (isinstance(found, tuple | list) and len(found) in (2, 3)):
+            raise RegardError(f"collate_fn must give a pair (tokens, target) or a dict, got {_say(found)}")
+        return _batch(*map(_check_tensor, map(self._cast, found)))
+
+    def _cast(self, x: Any) -> Any:
+        """float64 as what the model computes with."""
+        return x.to(self._dtype) if isinstance(x, Tensor) and x.dtype == torch.float64 and self._dtype else x
 
 
 def _rows(data: Any) -> Any:
@@ -105,6 +122,13 @@ def _rows(data: Any) -> Any:
         data = data.dataset
     if isinstance(data, list) and data and isinstance(data[0], Mapping | tuple):
         return data
+    if isinstance(data, str | bytes | os.PathLike):
+        raise RegardError(f"data must be in memory, as (x, y), got a path: {os.fspath(data)!r}; a path is for a recipe")
+    if isinstance(data, Mapping) or type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow"):
+        raise RegardError(
+            f"data must be a pair of tensors or arrays, got a {_say(data)}; give its columns as (x, y), such as "
+            "(numbers, labels)"
+        )
     if isinstance(data, tuple | list):
         data = tuple(_tensor(each) if isinstance(each, np.ndarray) else each for each in data)
     elif hasattr(data, "__getitem__") and not isinstance(data, Tensor | np.ndarray):
@@ -134,6 +158,8 @@ def _length(data: Any) -> int:
 
 def _tensor(array: Array) -> Tensor:
     """An array with the numbers that layers compute with."""
+    if array.dtype.kind not in "biufc":
+        raise _no_numbers(array.dtype)
     found = torch.from_numpy(np.ascontiguousarray(array))
     if found.is_floating_point():
         return found.to(torch.get_default_dtype())
@@ -153,8 +179,20 @@ def _batch_of(inputs: dict[str, Any]) -> Batch:
     name = next((name for name in TARGETS if name in inputs), None)
     if name is None:
         raise RegardError(f"a row must have one of {', '.join(TARGETS)}, got {', '.join(map(str, inputs))}")
-    target = inputs.pop(name)
+    target = _check_tensor(inputs.pop(name))
     return Batch({key: each for key, each in inputs.items() if isinstance(each, Tensor)}, target, size=0)
+
+
+def _check_tensor(x: Any) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise _no_numbers(_say(x))
+    return x
+
+
+def _no_numbers(what: Any) -> RegardError:
+    return RegardError(
+        f"data must be numbers, got {what}; number labels from 0: np.unique(labels, return_inverse=True)[1]"
+    )
 
 
 def _say(data: Any) -> str:

@@ -347,15 +347,33 @@ def source_of(given: Any) -> Source | None:
         data = pa.RecordBatchReader.from_stream(given).read_all()
         columns = _check_columns(zip(data.column_names, data.columns, strict=True))
     elif isinstance(given, Mapping):
-        several = given and all(
-            isinstance(each, Sequence) and not isinstance(each, str | bytes) for each in given.values()
+        several = given and all(map(_has_rows, given.values()))
+        columns = (
+            _check_columns((name, _of_values(each)) for name, each in given.items())
+            if several
+            else columns_of_rows([given])
         )
-        columns = _check_columns(given.items()) if several else columns_of_rows([given])
     elif isinstance(given, Sequence) and given and all(isinstance(each, Mapping) for each in given):
         columns = columns_of_rows(given)
     else:
         return None
     return Source(IN_MEMORY, list(columns), lambda: iter([columns]))
+
+
+def _has_rows(values: Any) -> bool:
+    """Is it a column, and not the value of one row?"""
+    if isinstance(values, np.ndarray):
+        return values.ndim > 0
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _of_values(values: Any) -> Any:
+    """A column in memory as values of Python; of an array with more than one axis, each row is an array."""
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")
+    return values.tolist() if values.ndim == 1 else list(values)
 
 
 def _of_pandas(series: Any) -> Any:
@@ -394,6 +412,8 @@ def _check_columns(columns: Iterable[tuple[Any, Any]]) -> Columns:
 def hold_values(values: Sequence[Any]) -> Any:
     """Values as a column of Arrow; if that would change any, as a list."""
     plain = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
+    if any(isinstance(value, np.ndarray) for value in plain):  # which Arrow would make lists of
+        return plain
     try:
         column = pa.array(plain)
         if column.to_pylist() == plain:

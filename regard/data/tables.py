@@ -21,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from regard.data.array import Array
-from regard.data.column_kinds import TEXT, UNLABELLED, ColumnFinder, Kind, as_mask, clean_cells, have_zones
+from regard.data.column_kinds import NUMBERS, TEXT, UNLABELLED, ColumnFinder, Kind, as_mask, clean_cells, have_zones
 from regard.data.dialect import DEFAULTS, TableConfig
 from regard.data.table_formats import (
     AT_ONCE,
@@ -36,6 +36,7 @@ from regard.data.table_formats import (
     open_source,
     source_of,
 )
+from regard.data.targets import read_numbers
 from regard.errors import RegardError, nearest
 from regard.files import PathLike, json_text, most_unpacked, readable_as, write_stream
 
@@ -141,19 +142,41 @@ class Table:
     def cells(self, name: str) -> list[Any]:
         """The values of a column as they are; None: there is none."""
         if isinstance(self.columns[name], list):
-            return list_values(self.columns[name])
+            found = list_values(self.columns[name])
+            held = next((cell for cell in found if isinstance(cell, np.ndarray)), None)
+            if held is not None:
+                raise RegardError(
+                    f"column '{name}' of {self.path} holds arrays of shape {held.shape}, expected one value in each row; "
+                    "give a column for each number"
+                )
+            return found
         found = self.columns[name].to_pylist()
         return [None if cell == "" or (isinstance(cell, float) and math.isnan(cell)) else cell for cell in found]
 
     def texts(self, name: str, advice: str = "", taken: Iterable[str | None] = ()) -> list[str | None]:
         """The texts of a column, without blanks around them; None: missing."""
         self.place(name, advice, taken)
-        found = [None if cell is None else str(cell).strip() for cell in self.cells(name)]
+        return self._strip(self.cells(name))
+
+    def _strip(self, cells: Sequence[Any]) -> list[str | None]:
+        found = [None if cell is None else str(cell).strip() for cell in cells]
         return [None if cell is None or cell in ("", *self.nulls) else cell for cell in found]
 
+    def targets(self, name: str) -> list[Any]:
+        """The values of a column that is predicted. Numbers that Python would not read as they are written, such as 1,5
+        and 1 000, are written as it does."""
+        cells, kind = self.cells(name), self.kinds[name]
+        if kind.word != "number" or not _is_text(self.columns[name]):
+            return cells
+        if kind.reading in (None, NUMBERS[0]) and read_numbers([c for c in cells if c is not None]) is not None:
+            return cells
+        numbers = self._numbers(name).tolist()
+        return [None if n != n else str(int(n)) if n.is_integer() else str(n) for n in numbers]
+
     def labels(self, name: str, advice: str = "", taken: Iterable[str | None] = ()) -> list[str | None]:
-        """The texts of a column, of which NA, ? and the like are none."""
-        return [None if text in UNLABELLED else text for text in self.texts(name, advice, taken)]
+        """The texts of a column that is predicted, of which NA, ? and the like are none."""
+        self.place(name, advice, taken)
+        return [None if text in UNLABELLED else text for text in self._strip(self.targets(name))]
 
     def groups(self, name: str) -> tuple[list[str], Array]:
         """The different texts of a column, in the order of their first rows, and which each row has.   groups, rows"""

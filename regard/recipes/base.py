@@ -23,6 +23,7 @@ from regard.recipes.job import DataContext, Job
 from regard.recipes.problem import Problem
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings, check_choice, kind_of, path_of, read_settings
+from regard.runs.load import how_to_load
 from regard.runs.run import Run
 
 FINE_LR = 5e-5  # the peak learning rate for weights of others
@@ -158,21 +159,12 @@ def get_recipe(name: str) -> Recipe:
     return cast(Recipe, registry.find("recipes", name))
 
 
-def _how_to_load(run: Run) -> str:
-    """The Python that gives the trained model of a run that no recipe made."""
-    if run.config.kind is not None:
-        return f"regard.load({str(run.path)!r})"
-    return (
-        f"build it, then load_weights(Run.open({str(run.path)!r}), module), from regard.runs.load and regard.runs.run"
-    )
-
-
 def recipe_of(run: Run) -> Recipe:
     """The recipe of a run, as named in its config.json."""
     if run.config.recipe is None:
         raise RegardError(
             f"{run.path} was not made by a recipe, so regard does not know how to read its inputs; "
-            f"call the model itself: {_how_to_load(run)}"
+            f"call the model itself: {how_to_load(run)}"
         )
     if run.config.recipe not in registry.entries("recipes"):
         raise RegardError(

@@ -77,10 +77,14 @@ def gather_inputs(processor: Processor[Any, Any], inputs: Iterable[Any]) -> Iter
 
 @torch.no_grad()
 def predict_split(problem: Decoder, model: nn.Module, dataset: Dataset, split: str) -> Iterator[Prediction]:
-    """Predictions for the examples of a split, in their order; of a single example, for its parts in the split."""
+    """Predictions for the examples of a split, in their order, by their names alone: all are from one source; of a
+    single example, for its parts in the split."""
     units = np.sort(dataset.order(split))
     if dataset.by == "examples":
-        yield from predict_examples(problem, model, dataset.processor, dataset.examples, units.tolist())
+        rows = units.tolist()
+        predictions = predict_examples(problem, model, dataset.processor, dataset.examples, rows)
+        for row, found in zip(rows, predictions, strict=True):
+            yield replace(found, input=dataset.examples.names(row), source=None)
         return
     for found in predict_examples(problem, model, dataset.processor, dataset.examples):
         yield replace(found, each=tuple(found.each[unit] for unit in units))

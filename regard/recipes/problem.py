@@ -30,6 +30,15 @@ from regard.training.tasks import Task
 Output = str | os.PathLike[str]
 
 
+def generates_nothing(run: Run) -> RegardError:
+    what = (
+        f"is a classifier, trained on {run.config.recipe}:"
+        if run.config.labels
+        else f"was trained on {run.config.recipe}:"
+    )
+    return RegardError(f"{run.path} {what} its model generates nothing; use regard predict")
+
+
 class Problem(ABC):
     """One thing to learn from a kind of data. Its `name` stands in config.json, so a run says what it has learned.
 
@@ -134,7 +143,7 @@ class Problem(ABC):
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         """What the model generates, piece by piece. `note` gets what the user should know."""
-        raise RegardError(f"{run.path} was trained on {run.config.recipe}, which generates nothing; use regard predict")
+        raise generates_nothing(run)
 
     def load_to_write(self, run: Run, weights: str, note: Callable[[str], None]) -> Any:
         """The model of a run with weights of a kind (see docs/generation.md), for writing text only."""

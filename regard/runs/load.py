@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import reduce
 from importlib import import_module
 from typing import Any
@@ -24,10 +25,9 @@ def build(run: Run) -> nn.Module:
         return _build_again(run.config.build, str(run.path))
     if run.config.kind is None:
         raise RegardError(
-            f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}); "
-            "build it, then "
-            f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.runs.load "
-            "import load_weights)"
+            f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}), which regard cannot "
+            f"build (the module that you trained has those of the last step); {how_to_load(run)}; then call it, or give it "
+            "to regard.check or regard.record, or as model= to regard.evaluate or regard.predict"
         )
     cls = registry.find("models", run.config.kind)
     try:
@@ -36,15 +36,27 @@ def build(run: Run) -> nn.Module:
         raise RegardError(f"{run.path}: {error}") from error
 
 
-def load_model(run: Run) -> nn.Module:
-    """The run's model with its best weights, ready for use (eval mode, on the CPU)."""
-    model = build(run)
+def how_to_load(run: Run) -> str:
+    """The Python that gives the trained model of a run that no recipe made."""
+    if run.config.kind is not None or run.config.build is not None:
+        return f"regard.load({str(run.path)!r})"
+    return (
+        f"build the module, then load_weights({str(run.path)!r}, module) puts them into it (from regard.runs.load import "
+        "load_weights)"
+    )
+
+
+def load_model(run: Run, module: nn.Module | None = None) -> nn.Module:
+    """The run's model with its best weights, ready for use (eval mode, on the CPU). module: one like it, which is copied,
+    where regard cannot build it"""
+    model = build(run) if module is None else deepcopy(module).cpu()
     load_weights(run, model)
     return model.eval()
 
 
-def load_weights(run: Run, model: nn.Module) -> None:
-    """Put the run's best weights into a module."""
+def load_weights(run: Run | files.PathLike, model: nn.Module) -> None:
+    """Put the best weights of a run, or of the run in this folder, into a module."""
+    run = run if isinstance(run, Run) else Run.open(run)
     if not run.model_file.exists():
         raise FileNotFoundError(
             f"{run.path} has no model.safetensors yet: training writes it at the first evaluation on the "

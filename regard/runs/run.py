@@ -117,6 +117,16 @@ class Run:
         """Its folder as a shell reads it, for commands that are advised."""
         return shlex.quote(str(self.path))
 
+    @property
+    def start_advice(self) -> str:
+        """How to start anew with its weights."""
+        if self.config.recipe is None and self.config.imported is None:
+            return (
+                f"start a new run with a module into which load_weights({str(self.path)!r}, module) has put its weights "
+                "(from regard.runs.load import load_weights)"
+            )
+        return f"start a new run with --from {self.quoted}"
+
     # ── configuration
 
     def section(self, cls: type[C], name: Literal["model", "data", "train", "processor"]) -> C:

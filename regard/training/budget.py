@@ -267,7 +267,7 @@ def settle_budget(
     if before.steps is not None and (config.steps is None or config.minutes != before.minutes):
         raise RegardError(
             f"{run.path} was started with a budget of {before.steps:,} steps, so it cannot go on for "
-            f"minutes={config.minutes}; give train.steps, or start a new run with --from {run.quoted}"
+            f"minutes={config.minutes}; give train.steps, or {run.start_advice}"
         )
     if config.steps is not None:
         plan: Plan | None = _plan_steps(run, config, state, old)
@@ -311,7 +311,7 @@ def _refuse_other_steps(run: Run, config: TrainConfig, state: TrainState, old: P
         raise RegardError(
             f"{run.path} has {old.steps} steps and cannot become a run of {wanted}: step {state.step} is done, "
             f"and the learning rate falls from step {holds + 1} on, so the result would differ from a run of "
-            f"{wanted} steps; start a new run, with --from {run.quoted} if you want its weights"
+            f"{wanted} steps; start a new run, or, if you want its weights, {run.start_advice}"
         )
 
 
@@ -324,7 +324,7 @@ def _plan_minutes(
         if state.step == old.steps:
             raise RegardError(
                 f"{run.path} is done: its {old.steps:,} steps filled the {before:g} minutes it had, and its learning "
-                f"rate fell to zero; to train more, start a new run with --from {run.quoted}"
+                f"rate fell to zero; to train more, {run.start_advice}"
             )
         plan = keeper.plan_from(state.step, state.seconds, old)
         state.plan = asdict(plan)

@@ -204,7 +204,7 @@ class Printer(Observer):
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
         self.speed.start(steps, first_step, run.config.unit)
         if first_step and first_step == steps:
-            more = f"to train more, start a new run with --from {run.quoted}"
+            more = f"to train more, {run.start_advice}"
             self.say(f"all {steps:,} steps of {run.path} are done; {more}")
         elif first_step:
             self.say(f"going on from step {first_step} in {run.path}")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from torch import nn
+
 from regard.config import config
 from regard.data.cache import cache_folder
 from regard.data.progress import Note
@@ -57,6 +59,7 @@ def evaluate(
     *,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
     note: Note | None = None,
 ) -> Evaluation:
     """The measures of a run, with the number of examples.
@@ -70,18 +73,30 @@ def evaluate(
     out   write a table (.csv, .tsv, .parquet, .jsonl) with a row for each example: its name, its label or number, what
           the model answers, and the probability of each class
     options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
+    model  of a run of your own module that regard cannot build: one like it, of which a copy gets the run's weights
     note  told what is being prepared, and the share that is done
     """
-    return _evaluate(open_run(path), data, out, options, note)
+    return _evaluate(open_run(path), data, out, options, note, model)
 
 
-def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, note: Note | None = None) -> Evaluation:
+def _evaluate(
+    run: Run,
+    data: Any,
+    out: Any,
+    options: Mapping[str, Any] | None,
+    note: Note | None = None,
+    model: nn.Module | None = None,
+) -> Evaluation:
     if out is not None and not is_answers_file(out):
         raise RegardError(f"--out must be a table ({AMONG}), got {os.fspath(out)!r}")
     if out is not None:
-        check_answers_file(out, [] if data is None else [os.fspath(data)])
+        check_answers_file(out, [os.fspath(data)] if isinstance(data, str | os.PathLike) else [])
     if run.config.recipe is None:
-        return evaluate_module(run, data)
+        if out is not None:
+            raise RegardError(f"{run.path} is of a module of your own, of which no table is written; leave --out away")
+        return evaluate_module(run, data, model)
+    if model is not None:
+        raise RegardError(f"{run.path} was made by a recipe, which builds its model; leave model= away")
     problem = problem_of_run(run)
     own, options = split_options(problem, options)
     if options and data is None:
@@ -99,7 +114,7 @@ def _evaluate(run: Run, data: Any, out: Any, options: Mapping[str, Any] | None, 
         found = problem.evaluate(run, as_given(data), context, own)
     if out is not None:
         if found.predict is None:
-            raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out out")
+            raise RegardError(f"{run.path} answers no single examples, so there is no table of them; leave --out away")
         for _ in write_answers(found.predict(), out, with_truth=True):
             pass
     return found

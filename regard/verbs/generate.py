@@ -12,6 +12,7 @@ from regard.errors import RegardError, name_keywords
 from regard.generation import Weights
 from regard.generation import generate as generation
 from regard.recipes.base import get_recipe, problem_of_run
+from regard.recipes.problem import generates_nothing
 from regard.targets.imported import open_run
 from regard.verbs.load import load
 from regard.verbs.options import options_help, read_options
@@ -68,9 +69,7 @@ def run(words: list[str]) -> int:
     found = open_run(path)
     problem = problem_of_run(found)
     if problem.generate_options is None:
-        raise RegardError(
-            f"{found.path} was trained on {found.config.recipe}, which generates nothing; use regard predict"
-        )
+        raise generates_nothing(found)
     options, rest = read_options(problem.generate_options, words[1:], "regard generate")
     if rest:
         raise RegardError(f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help")

@@ -23,7 +23,7 @@ from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.request import Place
-from regard.runs.load import describe_build, load_model
+from regard.runs.load import describe_build, how_to_load, load_model
 from regard.runs.lock import exclusive_lock
 from regard.runs.new_run import latest_run_path, new_run, new_run_path
 from regard.runs.run import Run
@@ -46,7 +46,11 @@ def train_module(
 ) -> Run:
     """Train any module on a pair of tensors or arrays, a Dataset, a DataLoader or a Source. options: those of TrainConfig"""
     settings = {name.removeprefix("train."): value for name, value in (options or {}).items()}
-    config = configs.from_dict(TrainConfig, settings)
+    before = Run.open(latest_run_path(None) if out is None else out) if resume else None
+    if before is None:
+        config = configs.from_dict(TrainConfig, settings)
+    else:
+        config = configs.override(before.section(TrainConfig, "train"), settings)
     if config.seeds is not None:
         raise RegardError(
             f"seeds={config.seeds} needs a recipe, which makes a new model for each; call train for each seed, "
@@ -57,13 +61,13 @@ def train_module(
             "a module needs a task ('classify', 'regress', 'next token' or a function) and data to train on"
         )
     wanted = as_task(task)
-    source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
+    source = data if isinstance(data, Source) else TensorSource(data, config.batch, config.seed, dtype=_dtype(model))
     first = source.batch(0)
     _check_finite(data, first)
     check_labels(model, wanted, source, data)
     with ExitStack() as after:
-        if resume:
-            run = Run.open(latest_run_path(None) if out is None else out)
+        if before is not None:
+            run = before
             after.enter_context(exclusive_lock(run.state))
         else:
             kind = registered_name(model)
@@ -79,37 +83,42 @@ def train_module(
     return run
 
 
-def evaluate_module(run: Run, data: Any) -> Evaluation:
+def evaluate_module(run: Run, data: Any, module: nn.Module | None = None) -> Evaluation:
     """The measures of a run of a module on data like that of its training."""
     if run.config.task is None:
         raise RegardError(
-            f"{run.path} learned a task of your own, which is kept nowhere; measure it with regard.load({str(run.path)!r})"
+            f"{run.path} learned a task of your own, which is kept nowhere, so measure the model itself: {how_to_load(run)}"
         )
     if data is None or isinstance(data, str | os.PathLike):
+        known = run.config.kind is not None or run.config.build is not None or module is not None
+        also = "" if known else ", and as model= a module like the trained one, which regard cannot build"
         raise RegardError(
-            f"{run.path} is of a module of your own, so its data is in no file; give data=(x, y) in Python"
+            f"{run.path} is of a module of your own, so its data is in no file; give data=(x, y) in Python{also}"
         )
-    source = TensorSource(data, batch=(run.config.train or {}).get("batch", 32), validation=data)
+    model = load_model(run, module)
+    batch = (run.config.train or {}).get("batch", 32)
+    source = TensorSource(data, batch, validation=data, dtype=_dtype(model))
     split = Split(name="given data", count=None, unit="rows", batches=source.validation)
-    return evaluate_split(load_model(run), as_task(run.config.task), split)
+    return evaluate_split(model, as_task(run.config.task), split)
 
 
-def predict_module(run: Run, inputs: Any) -> Iterator[Prediction]:
+def predict_module(run: Run, inputs: Any, module: nn.Module | None = None) -> Iterator[Prediction]:
     """What a run of a module gives for each row of a tensor or an array: shares of classes, or numbers."""
     given = inputs if isinstance(inputs, Tensor) else np.asarray(inputs)
     is_numbers = isinstance(given, Tensor) or (given.dtype.kind in "fiub" and given.ndim > 0)
     if run.config.task not in ("classify", "regress") or not is_numbers:
         raise RegardError(
             f"{run.path} is of a module of your own; predict takes a tensor or an array, for the tasks classify and "
-            f"regress. For all else call the model itself: regard.load({str(run.path)!r})"
+            f"regress. For all else call the model itself: {how_to_load(run)}"
         )
     count = len(given)
     zeros = torch.zeros(count) if isinstance(given, Tensor) else np.zeros(count)
-    model, row = load_model(run), 0
-    source = TensorSource((given, zeros), batch=(run.config.train or {}).get("batch", 32), validation=(given, zeros))
+    model, row = load_model(run, module), 0
+    batch = (run.config.train or {}).get("batch", 32)
+    source = TensorSource((given, zeros), batch, validation=(given, zeros), dtype=_dtype(model))
     with torch.no_grad():
-        for batch in source.validation():
-            out = call(model, batch)
+        for each_batch in source.validation():
+            out = call(model, each_batch)
             for each in out.softmax(-1) if run.config.task == "classify" else out:
                 row += 1
                 numbers = [float(number) for number in each.flatten()]
@@ -118,6 +127,12 @@ def predict_module(run: Run, inputs: Any) -> Iterator[Prediction]:
                 else:
                     names = ["output"] if len(numbers) == 1 else [f"output {i + 1}" for i in range(len(numbers))]
                     yield Prediction(input=f"row {row}", values=dict(zip(names, numbers, strict=True)))
+
+
+def _dtype(model: nn.Module) -> torch.dtype:
+    """What a module computes with."""
+    found = (each.dtype for each in model.parameters() if each.is_floating_point())
+    return next(found, torch.get_default_dtype())
 
 
 def _describe_inputs(model: nn.Module, batch: Batch) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from regard import files
 from regard.config import config, from_dict
 from regard.data.array import Array
 from regard.data.dialect import TableConfig
 from regard.data.tables import table_of
+from regard.data.targets import sort_labels
 from regard.errors import RegardError, did_you_mean, name_keywords
 from regard.files import json_text
 from regard.recipes.answers import check_answers_file, is_answers_file, is_lines_file, write_answers
@@ -32,7 +34,7 @@ from regard.verbs.own_module import predict_module
 
 Place = str | os.PathLike[str]
 LISTED = 10  # files that are named one by one
-NAMED = 5  # errors that are printed, when all of them are in a table
+NAMED = 5  # errors that are printed, when all of them are in a table; classes that a sentence names
 EVERY = {True: 0.5, False: 10.0}  # seconds between two words about how far it is: on a terminal, elsewhere
 
 
@@ -80,6 +82,7 @@ def predict(
     *,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
 ) -> list[Prediction]:
     """Predictions for one or several inputs: texts for a classifier of texts, files for other kinds
     of data, or tables, of which each row (of sets: each set) is an input.
@@ -98,8 +101,9 @@ def predict(
              (.png, .svg, .pdf), or a file for each in a folder
     options  where the columns are called otherwise than in training: {"data.text": "body"}; of translations
              also how they are searched: {"beams": 8}
+    model    of a run of your own module that regard cannot build: one like it, of which a copy gets the run's weights
     """
-    return list(iter_predictions(path, inputs, out=out, options=options))
+    return list(iter_predictions(path, inputs, out=out, options=options, model=model))
 
 
 def iter_predictions(
@@ -108,15 +112,20 @@ def iter_predictions(
     *,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
 ) -> Iterator[Prediction]:
     """The same, each as soon as it is ready. A table or a sheet is written after the last."""
-    yield from _predict(open_run(path), inputs, out, options)
+    yield from _predict(open_run(path), inputs, out, options, model)
 
 
-def _predict(run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any] | None) -> Iterator[Prediction]:
+def _predict(
+    run: Run, inputs: Any, out: Place | None, options: Mapping[str, Any] | None, model: nn.Module | None = None
+) -> Iterator[Prediction]:
     if run.config.recipe is None:
-        yield from predict_module(run, inputs)
+        yield from predict_module(run, inputs, model)
         return
+    if model is not None:
+        raise RegardError(f"{run.path} was made by a recipe, which builds its model; leave model= away")
     problem = problem_of_run(run)
     own, options = split_options(problem, options)
     run, given = read_differently(run, options), list_inputs(inputs)
@@ -267,6 +276,8 @@ class AnswersPrinter:
         self.drawn: dict[str, None] = {}
         self.shown = ""  # what the files drawn show
         self.answered = self.errors = self.judged = self.right = 0
+        self.known = 0  # labels that are classes of the model
+        self.strange = ""  # a label that is none, and the classes
         self.said, self.live = time.monotonic(), False  # when progress was told; is it on the screen?
 
     def show(self, prediction: Prediction) -> None:
@@ -276,6 +287,11 @@ class AnswersPrinter:
             self.errors += part.error is not None
             self.judged += part.right is not None
             self.right += bool(part.right)
+            if part.truth in part.labels:
+                self.known += 1
+            elif part.right is not None and part.labels and not self.strange:
+                some = ", ".join(sort_labels(part.labels)[:NAMED]) + ", ..." * (len(part.labels) > NAMED)
+                self.strange = f"labels such as '{part.truth}' are none of the model's classes ({some})"
         if prediction.notes or prediction.error is not None or not self.table:
             self._clear()
         for note in prediction.notes:
@@ -306,7 +322,9 @@ class AnswersPrinter:
         return 2
 
     def _summarise(self) -> None:
-        if self.judged:
+        if self.strange and not self.known:
+            print(f"{self.strange}, so it is not known which answers are right")
+        elif self.judged:
             print(f"right: {say_percent(self.right / self.judged)} of {self.judged:,} with a known label")
         if self.table and self.answered:
             without = f", {self.errors:,} of them without an answer" if self.errors else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -58,8 +59,9 @@ def train(
         train("sets", data="clouds", options={"data.folds": 5}).facts["test"]["accuracy"]["mean"]
         train(model=my_module, task="classify", data=(x, y), steps=500)
 
-    data      a path for a recipe; for a module a pair of tensors or arrays, a Dataset, a DataLoader or a Source
-    model     the kind of model of a recipe ("decoder"), or a module
+    data      a path, or data in memory, for a recipe; for a module a pair of tensors or arrays, a Dataset, a DataLoader
+              or a Source
+    model     the kind of model of a recipe ("decoder"), or a module, which is trained in place
     task      of a module: "classify", "regress", "next token", or a function (model, batch) -> loss; of a recipe
               what --task takes ("permutation")
     start     an earlier run to start from (fine-tuning), or weights of others: a Hugging Face directory
@@ -71,9 +73,16 @@ def train(
     """
     budget = {name: value for name, value in (("minutes", minutes), ("steps", steps)) if value is not None}
     watching = [watch()] if observers is None else list(observers)
+    if isinstance(model, type):
+        raise RegardError(f"model={model.__name__} is a class; call it: model={model.__name__}(...)")
     if isinstance(model, nn.Module):
-        if recipe is not None or start is not None:
-            raise RegardError("give a module of your own, or a recipe (with start=), not both")
+        if recipe is not None:
+            raise RegardError("give a module of your own, or a recipe, not both")
+        if start is not None:
+            raise RegardError(
+                f"start= is for recipes; load_weights({os.fspath(start)!r}, module) puts the weights of a run into a "
+                "module (from regard.runs.load import load_weights), and training goes on from there"
+            )
         plain = {**budget, **(options or {})}
         return train_module(model, task, data, out=out, resume=resume, options=plain, observers=watching, report=report)
     if recipe is None or not (task is None or isinstance(task, str)):

@@ -361,3 +361,84 @@ def test_wrong_names_are_one_line(runs, tmp_path):
     table = write(runs.place / "two.csv", [("file", "label"), ("0.png", "dark"), ("1.png", "light")])
     with pytest.raises(ValueError, match="'dark'; leave data.names out"):
         train("images", table, tmp_path / "x", {"data.names": ["a", "b"]})
+
+
+def with_comma(i):
+    return f"{i + 0.25:.2f}".replace(".", ",")
+
+
+TINY = {"model.hidden": 8, "model.depth": 1, "data.features": "degree", "data.label": "y"}
+WITH_COMMAS = {  # where the target of a kind is, and what to train
+    "text": ("t.csv", ("text", "label"), lambda i: (f"film {i % 3}", with_comma(i)), TEXT | {"model.bag": False}),
+    "sets": ("t.csv", ("set", "x", "target"), lambda i: (i, i % 3, with_comma(i)), {"model.hidden": 8}),
+    "nodes": ("t.nodes.csv", ("id", "y"), lambda i: (i, with_comma(i)), TINY),
+    "edges": ("t.csv", ("source", "target", "y"), lambda i: (i, i // 2, with_comma(i)), TINY),
+    "graphs": ("labels.csv", ("graph", "y"), lambda i: (f"g{i}", with_comma(i)), TINY),
+    "images": (
+        "t.csv",
+        ("file", "label"),
+        lambda i: (f"{i}.png", with_comma(i)),
+        {"model.stem": 4, "model.widths": [4], "model.residual": [0]},
+    ),
+    "series": ("t.csv", ("label", "1", "2"), lambda i: (with_comma(i), i, i % 3), {"model.dim": 8, "model.depth": 1}),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_COMMAS)
+def test_targets_with_a_decimal_comma_are_numbers(kind, tmp_path):
+    from PIL import Image
+
+    name, header, row, options = WITH_COMMAS[kind]
+    if kind == "images":
+        for i in range(24):
+            Image.new("L", (8, 8), 9 * i).save(tmp_path / f"{i}.png")
+    if kind == "nodes":
+        write(tmp_path / "t.csv", [("source", "target"), *((i, i // 2) for i in range(24))], ";")
+    if kind == "graphs":
+        for i in range(24):
+            write(tmp_path / f"g{i}.csv", [("source", "target"), (0, 1), (1, 2 + i % 2)], ";")
+    write(tmp_path / name, [header, *map(row, range(24))], ";")
+    data = tmp_path if kind == "graphs" else tmp_path / "t.csv"
+    recipe = "graphs" if kind in ("nodes", "edges") else kind
+    run = train(recipe, data, tmp_path / "run", options)
+    assert not Run.open(run).config.labels
+    found = regard.evaluate(run, data)  # its own data as other data
+    assert "MAE" in found.measures and found.count == 24
+
+
+def test_columns_in_memory_may_be_arrays(tmp_path):
+    columns = {"set": [i // 2 for i in range(24)], "price": np.arange(24) / 4, "target": np.arange(24) // 2 % 2}
+    lists = {name: list(map(float, each)) for name, each in columns.items()}
+    runs = [
+        regard.train("sets", data=each, out=tmp_path / out, options={"model.hidden": 8}, **STEPS)
+        for out, each in (("arrays", columns), ("lists", lists))
+    ]
+    first, second = (regard.evaluate(run.path, columns) for run in runs)
+    assert first.measures == second.measures and first.count == 12
+    with pytest.raises(ValueError, match="'price'.*arrays of shape \\(3,\\)"):
+        regard.train("sets", data={**columns, "price": np.zeros((24, 3))}, out=tmp_path / "no", **STEPS)
+
+
+def test_two_tables_of_a_graph_in_memory(tmp_path):
+    edges = {"source": [f"v{i}" for i in range(20)], "target": [f"v{(i + 2) % 20}" for i in range(20)]}
+    nodes = {"id": [f"v{i}" for i in range(20)], "x": np.arange(20) % 2 / 2, "label": ["odd", "even"] * 10}
+    run = regard.train("graphs", data=(edges, nodes), out=tmp_path / "run", options={"model.hidden": 8}, **STEPS)
+    assert run.config.labels == ("even", "odd")
+    (found,) = regard.predict(run.path, (edges, nodes))
+    assert len(found.each) == 20
+
+
+def test_rows_of_an_evaluation_are_found_in_the_data(runs, tmp_path):
+    for kind, names in (
+        ("text", {f"line {i + 2} of reviews.csv" for i in range(24)}),
+        ("sets", {f"b{i}" for i in range(20)}),
+    ):
+        regard.evaluate(getattr(runs, kind), runs.place / TABLES[kind], out=tmp_path / "e.csv")
+        assert {row["input"].replace(f"{runs.place}/", "") for row in read(tmp_path / "e.csv")} == names
+
+
+def test_labels_that_are_no_classes_give_no_figure(runs, tmp_path, capsys):
+    table = write(tmp_path / "t.csv", [("text", "label"), ("a good film", "gut"), ("a bad film", "schlecht")])
+    assert main(["predict", str(runs.text), table]) == 0
+    shown = capsys.readouterr().out
+    assert "right:" not in shown and "'gut'" in shown and "bad, good" in shown

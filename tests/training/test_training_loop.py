@@ -625,7 +625,13 @@ def test_more_steps_after_the_fall_are_refused(tmp_path):
     with pytest.raises(
         ValueError,
         match=says(
-            f"{tmp_path / 'run'}", "12 steps", "20", "step 12", "step 7", "20 steps", f"--from {tmp_path / 'run'}"
+            f"{tmp_path / 'run'}",
+            "12 steps",
+            "20",
+            "step 12",
+            "step 7",
+            "20 steps",
+            f"load_weights('{tmp_path / 'run'}'",
         ),
     ):
         train(tmp_path / "run", resume=True, steps=20, decay=0.5)

@@ -239,7 +239,7 @@ def test_more_minutes_make_more_steps_until_the_run_is_done(tmp_path, clock):
     again = {"resume": True, "steps": None, "evaluate_every": None, "warmup": 0, "threads": 1}
     run, result = train(tmp_path / "run", source=Slow(clock, PACES["steady"]), minutes=2.0, **again)
     assert 225 <= result.step <= 250 and run.config.train["minutes"] == 2.0
-    with pytest.raises(ValueError, match=says("is done", "2 minutes", f"--from {tmp_path / 'run'}")):
+    with pytest.raises(ValueError, match=says("is done", "2 minutes", f"load_weights('{tmp_path / 'run'}'")):
         train(tmp_path / "run", source=Slow(clock, PACES["steady"]), minutes=3.0, **again)
 
 

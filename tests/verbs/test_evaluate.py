@@ -1,5 +1,6 @@
 """`evaluate`: on its own split a run has the measures that training saw, on another file those of its predictions."""
 
+import csv
 import json
 import math
 import re
@@ -162,6 +163,10 @@ def test_sets_of_a_table(tmp_path):
     found = regard.evaluate("run", tmp_path / "b.csv")
     assert found.count == 7 and found.measures["MAE"] == pytest.approx(off, rel=1e-4)
     assert found.confusion is None and "confusion" not in found.to_json()
+    rows = list(csv.DictReader((tmp_path / "b.csv").read_text().splitlines()))
+    for number, data in enumerate((rows, {name: [row[name] for row in rows] for name in rows[0]})):
+        assert regard.evaluate("run", data, out=f"{number}.csv").measures == found.measures
+        assert len((tmp_path / f"{number}.csv").read_text().splitlines()) == 1 + 7
 
 
 def write_clouds(place, seed):

@@ -1,6 +1,7 @@
 """A module of the user's own is trained on what people have, and its run can be opened as any other."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch import nn
@@ -8,8 +9,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import regard
 from regard.errors import RegardError
-from regard.runs.load import build
+from regard.runs.load import build, load_model, load_weights
 from regard.runs.new_run import create_run
+from regard.training.progress import Printer
 from regard.verbs.look import look
 
 HOW = {
@@ -131,3 +133,77 @@ def test_only_modules_are_built(name, tmp_path):
     with pytest.raises(RegardError, match=r"no torch.nn.Module|import nowhere first"):
         build(run)
     assert not (tmp_path / "mark").exists()
+
+
+def test_a_run_of_a_module_that_cannot_be_built():
+    class Local(nn.Linear):
+        """Nobody else can import it."""
+
+    x, y = points()
+    net = Local(4, 2)
+    run = regard.train(model=net, task="classify", data=(x, y), out="run", **HOW)
+    with pytest.raises(RegardError, match=r"data=\(x, y\).*model="):
+        regard.evaluate(run)
+    for ask in (lambda: regard.evaluate(run, (x, y)), lambda: regard.predict(run, x), lambda: regard.load(run)):
+        with pytest.raises(RegardError, match=r"build the module.*load_weights\('run', module\).*regard.check.*model="):
+            ask()
+    other = Local(4, 2)
+    before = other.weight.clone()
+    found = regard.evaluate(run, (x, y), model=other)
+    right = [int(each.answer) == label for each, label in zip(regard.predict(run, x, model=other), y, strict=True)]
+    assert found.measures["accuracy"] > 0.9 and np.mean(right) == pytest.approx(found.measures["accuracy"])
+    assert torch.equal(other.weight, before)  # a copy has the weights of the run
+    for place in ("run", run):
+        load_weights(place, other)
+        assert torch.equal(other.weight, load_model(run, net).weight)
+
+
+@pytest.mark.parametrize("form", ["dataset", "loader", "rows", "tensors"])
+def test_float64_is_what_the_module_computes_with(form):
+    x, y = (torch.from_numpy(each) for each in points())
+    y = y.long()
+    as_dict = lambda rows: {"x": torch.stack([a for a, _ in rows]), "labels": torch.stack([b for _, b in rows])}  # noqa: E731
+    forms = {"dataset": TensorDataset(x, y), "rows": list(zip(x, y, strict=True)), "tensors": (x, y)}
+    forms["loader"] = DataLoader(forms["dataset"], collate_fn=as_dict)
+    for module in (Net(), Net().double()):
+        run = regard.train(model=module, task="classify", data=forms[form], **HOW)
+        assert regard.evaluate(run, forms[form], model=module).count == 60
+
+
+WRONG = {
+    "text labels": ((np.zeros((4, 4)), np.array(list("abab"))), "numbers.*np.unique"),
+    "text in rows": ([(torch.zeros(4), "a"), (torch.zeros(4), "b")] * 4, "numbers.*np.unique"),
+    "text in dicts": ([{"x": torch.zeros(4), "label": "a"}] * 4, "numbers.*np.unique"),
+    "dict": ({"x": np.zeros((4, 4)), "y": np.zeros(4)}, r"dict.*\(x, y\)"),
+    "table": (pa.table({"x": [1.0, 2.0], "label": [0, 1]}), r"Table.*\(x, y\)"),
+    "path": ("rows.csv", r"\(x, y\).*path.*recipe"),
+    "one row": ((np.zeros((1, 4)), np.zeros(1, int)), "more rows.*validation=0"),
+}
+
+
+@pytest.mark.parametrize("data, said", WRONG.values(), ids=WRONG)
+def test_other_data_says_what_to_give(data, said, tmp_path):
+    with pytest.raises(RegardError, match=said):
+        regard.train(model=Net(), task="classify", data=data, out="run", **HOW)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_module_has_instead_of_the_options_of_a_recipe():
+    x, y = points()
+    with pytest.raises(RegardError, match=r"Net is a class.*Net\("):
+        regard.train(model=Net, task="classify", data=(x, y), **HOW)
+    with pytest.raises(RegardError, match="load_weights.*'earlier'"):
+        regard.train(model=Net(), task="classify", data=(x, y), start="earlier", **HOW)
+    with pytest.raises(RegardError, match="foo.*known: .*steps.*lr"):
+        regard.train(model=Net(), task="classify", data=(x, y), options={"train.foo": 1})
+    run = regard.train(model=Net(), task="classify", data=(x, y), out="run", **HOW)
+    lines = []
+
+    class Lines(Printer):
+        def say(self, text):
+            lines.append(text)
+
+    regard.train(model=Net(), task="classify", data=(x, y), out="run", resume=True, observers=[Lines()], report=False)
+    assert any("load_weights('run', module)" in line for line in lines) and not any("--from" in line for line in lines)
+    with pytest.raises(RegardError, match="out"):
+        regard.evaluate(run, (x, y), out="answers.csv")

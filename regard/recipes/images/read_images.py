@@ -287,11 +287,11 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: b
     table = read_table(data, config)
     place = Path(table.path).parent if isinstance(data, str) else Path()
     advice = "a table has the paths of images in this column; rename yours, or name it with --data.image"
-    cells = table.texts(config.image, advice, (config.label, "split"))
+    table.place(config.image, advice, (config.label, "split"))
     held = table.columns[config.image]
     if isinstance(held, list) and any(map(is_object, held)):
         return _of_held(table, held, config, want)
-    paths = [None if cell is None else os.path.normpath(place / cell) for cell in cells]
+    paths = [None if cell is None else os.path.normpath(place / cell) for cell in table.texts(config.image)]
     errors = {
         row: f"{table.where(row)} has no path in column '{config.image}'; fill it in"
         for row, path in enumerate(paths)
@@ -312,7 +312,7 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: b
                 "paths count from the table's folder"
             )
     if config.label in table.names:
-        words = [None if word is None else unicodedata.normalize("NFC", word) for word in table.texts(config.label)]
+        words = [None if word is None else unicodedata.normalize("NFC", word) for word in table.labels(config.label)]
     return Examples(
         what=table.path,
         source=table.path if want == "use" else None,
@@ -333,7 +333,7 @@ def read_image_table(data: Any, config: ImagesConfig, want: Want, *, labelled: b
 def _of_held(table: Table, held: Sequence[Any], config: ImagesConfig, want: Want) -> Examples:
     """The same of a table whose column holds the images themselves."""
     found = _name_images(held, [f"image {i + 1}" for i in range(len(held))])
-    labelled = _labels_of(table.texts(config.label), len(held), config) if config.label in table.names else {}
+    labelled = _labels_of(table.labels(config.label), len(held), config) if config.label in table.names else {}
     empty = {row: f"{table.where(row)} has no image" for row, each in enumerate(held) if each is None}
     known: dict[str, Any] = (
         {"source": table.path, "rows": table.data} if want == "use" else {"splits": read_split_column(table)}

@@ -228,7 +228,7 @@ def _targets_of(files: Sequence[ClassFile], folder: str, config: MeshesConfig) -
     """The target of each file, from the table; None: its cell is missing."""
     table = read_table(str(config.targets), config)
     advice = f"a table of targets has a column '{FILE}' and one to predict, named with --data.target"
-    names, cells = table.texts(FILE, advice), table.texts(config.target, advice)
+    names, cells = table.texts(FILE, advice), table.labels(config.target, advice)
     known = dict(zip(names, cells, strict=True))
     root, found = Path(folder).expanduser(), []
     for file in files:

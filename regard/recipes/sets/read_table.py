@@ -127,10 +127,7 @@ def _choose_columns(
 
 def _words(table: Table, name: str) -> list[str | None]:
     """The text of each cell of a column; None: it is missing."""
-    cells = table.cells(name)
-    if table.kinds[name].word == "number" and any(number_of(cell) is None for cell in cells):
-        cells = [None if np.isnan(number) else number for number in table.numbers([name])[:, 0].tolist()]
-    return [None if is_missing(cell) else word_of(cell) for cell in cells]
+    return [None if is_missing(cell) else word_of(cell) for cell in table.targets(name)]
 
 
 def _spread(ids: Sequence[str | None], words: list[str | None]) -> list[str | None]:

@@ -102,7 +102,7 @@ def _texts_of(table: Table, config: LabelledTextConfig, want: Want, notes: tuple
         raise RegardError(f"{table.path} has no rows; give one for each text")
     texts, labels = table.cells(config.text), None
     if config.label in table.names:
-        labels = table.cells(config.label)
+        labels = table.targets(config.label)
     errors: dict[int, str] = {}
     words: list[str | None] = []
     for row, text in enumerate(texts):
@@ -136,7 +136,7 @@ def _texts_of(table: Table, config: LabelledTextConfig, want: Want, notes: tuple
 
 def _without_missing(table: Table, config: LabelledTextConfig) -> tuple[Table, tuple[str, ...]]:
     """The rows that have a text and a label, and a note on others."""
-    pairs = zip(table.cells(config.text), table.cells(config.label), strict=True)
+    pairs = zip(table.cells(config.text), table.targets(config.label), strict=True)
     bad = np.array([is_empty(text) or is_missing(label) for text, label in pairs], dtype=bool)
     if not bad.any():
         return table, ()

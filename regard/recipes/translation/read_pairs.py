@@ -14,7 +14,7 @@ import numpy as np
 from regard.data import tables
 from regard.data.splits import SPLITS
 from regard.data.table_formats import IN_MEMORY, as_texts, is_table, unpack_lines, without_packed
-from regard.data.tables import Table, place_of
+from regard.data.tables import Table, is_missing, place_of
 from regard.errors import RegardError
 from regard.recipes.describe import format_count
 from regard.recipes.example import Examples
@@ -82,11 +82,11 @@ def read_sources(data: Any, config: PairsConfig, trained: Sides) -> Examples:
             advice = "the model was trained on this column; rename yours, or name it with --data.source"
             place_of(source, names, table.path, advice, (target,))
         source = usual[0]
-    known = table.labels(target) if target in names else [None] * len(table)
+    known = table.texts(target) if target in names else [None] * len(table)
     pairs = zip(table.texts(source), known, strict=True)
     return make_examples(
         table.path,
-        [(join_words(one or ""), None if other is None else join_words(other)) for one, other in pairs],
+        [(join_words(one or ""), None if is_missing(other) else join_words(str(other))) for one, other in pairs],
         (source, target),
         lines=table.lines(range(len(table))),
         source=table.path,

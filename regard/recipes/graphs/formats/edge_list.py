@@ -60,7 +60,7 @@ def join_tables(table: Table, nodes: Table | Parts | None, label: str, config: G
     ends = next(([lowered.index(end) for end in pair] for pair in ENDS if set(pair) <= set(lowered)), [0, 1])
     source, target = (table.names[end] for end in ends)
     texts = [[str(text) for text in table.texts(name)] for name in (source, target)]
-    labels = [text or "" for text in table.texts(label)] if label in table.names else None
+    labels = [text or "" for text in table.labels(label)] if label in table.names else None
     taken = {source, target, *([label] if labels is not None else [])}
     chosen, notes = choose_features(table, taken, config, "edges")
     known: dict[str, Any] = {"edge_labels": labels, "edge_x": None}
@@ -209,7 +209,7 @@ def _of_node_table(table: Table, label: str, config: GraphTables, *, elsewhere: 
         "x": x,
         "columns": tuple(features),
         "names": ids,
-        "node_labels": None if at_label is None else [text or "" for text in table.texts(at_label)],
+        "node_labels": None if at_label is None else [text or "" for text in table.labels(at_label)],
         "split": split,
         "notes": notes,
     }

@@ -103,7 +103,7 @@ def _labels_of(folder: Path, names: Sequence[str], label: str, config: GraphTabl
         Path(each or "").with_suffix("").as_posix() if Path(each or "").suffix else each or ""
         for each in table.texts(others[0])
     ]
-    known = {graph: word or "" for graph, word in zip(graphs, table.texts(label), strict=True)}
+    known = {graph: word or "" for graph, word in zip(graphs, table.labels(label), strict=True)}
     for row, graph in enumerate(graphs):
         if graph not in set(names):
             raise RegardError(f"{table.where(row)} has the graph '{graph}', but {folder} has no such file")

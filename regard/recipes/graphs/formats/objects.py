@@ -22,7 +22,8 @@ def of_object(given: Any, label: str, config: GraphTables) -> Parts:
     tables: of edges and of nodes."""
     if _is_graph(given):
         return _of_graph(given, "the graph", label, config)
-    table = table_of(given, config)
+    pair = isinstance(given, tuple) and len(given) == 2  # of tables, not rows of one
+    table = None if pair else table_of(given, config)
     if table is not None:
         return replace(join_tables(table, None, label, config), what="the graph")
     if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
