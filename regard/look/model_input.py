@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard.look.recording.entry import Entry
     from regard.look.thumbnails import Sheets
 
+T = TypeVar("T")
 LabelFn = Callable[[int], str]  # a token id, or the number of a class -> what it is called
 
 
@@ -95,6 +96,23 @@ class Action(NamedTuple):
     name: str
     sentence: str
     elements: list[Moved]
+
+
+class Kept:
+    """What was computed of an input, for a served page that asks again and again: the latest few, by their keys."""
+
+    def __init__(self, most: int = 24) -> None:
+        self.most = most
+        self.found: dict[Any, Any] = {}
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What `make` gives, computed once for this key."""
+        if key not in self.found:
+            if len(self.found) >= self.most:
+                self.found.clear()
+            self.found[key] = make()
+        found: T = self.found[key]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ registry; or offer it from another package by an entry point of the group `regar
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
@@ -94,10 +94,10 @@ class Recipe(ABC):
         (only,) = self.problems.values()
         return only.config(path=path_of(data, self.name))
 
+    @abstractmethod
     def choose_defaults(self, data: Any, examples: Examples | None, kind: str | None) -> Settings:
         """Good settings for this data section, what was read by it, and a kind of model. examples: None if nothing was
         read, as for the help"""
-        raise NotImplementedError(f"{self.name} has a data section and needs defaults for it")
 
     def adjust_defaults(self, settings: Settings, examples: Examples | None, options: Mapping[str, Any]) -> Settings:
         """The defaults where they depend on options beside those of the data, such as the layer of a network."""

@@ -13,7 +13,7 @@ from torch import nn
 
 from regard.data.array import Array
 from regard.errors import RegardError
-from regard.look.model_input import ModelInput, Tokens
+from regard.look.model_input import Kept, ModelInput, Tokens
 from regard.look.reader import GONE, Control, Reader, at_path
 from regard.look.view import View
 from regard.models.series import SeriesModel
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from regard.look.scene import Scene
 
 FINEST = 1000  # a value is asked for in thousandths of a deviation
-KEPT = 24  # things that are kept
 FILE = Control(
     name="file",
     type="file",
@@ -58,7 +57,7 @@ class SeriesInput(ModelInput):
     held: tuple[int, ...] = ()  # of each series, the first step that was not learned from; none: nobody knows
     changes: Mapping[tuple[int, int], float] = field(default_factory=dict)  # (step, channel) -> deviations
     # what was computed before, for a served page that asks again and again
-    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    kept: Kept = field(default_factory=Kept, repr=False)
 
     @property
     def series(self) -> Series:
@@ -107,13 +106,7 @@ class SeriesInput(ModelInput):
 
     def once(self, scene: Scene, name: str, make: Callable[[], T]) -> T:
         """What `make` gives, computed once for the same series and the same silenced heads."""
-        key = (name, tuple(scene.silence))
-        if key not in self.kept:
-            if len(self.kept) >= KEPT:
-                self.kept.clear()
-            self.kept[key] = make()
-        found: T = self.kept[key]
-        return found
+        return self.kept.once((name, tuple(scene.silence)), make)
 
     def choose(self, number: int, origin: int | None = None) -> SeriesInput:
         """Another one of the series, or another moment of it. origin: None: the first forecast that was held out,

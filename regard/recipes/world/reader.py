@@ -13,7 +13,7 @@ import torch
 from regard.data.array import Array
 from regard.data.batch import generator
 from regard.errors import RegardError
-from regard.look.model_input import ModelInput, Tokens
+from regard.look.model_input import Kept, ModelInput, Tokens
 from regard.look.reader import GONE, Control, Reader, at_path
 from regard.look.view import View
 from regard.models.world_model import WorldModel
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from regard.recipes.world.problem import World
 
 SHOWN = 128  # steps of an episode
-KEPT = 24  # things that are kept
 DRAWN = 32  # steps of an episode that is drawn at random
 FINEST = 1000  # an action's number from −1 to 1 is asked for in thousandths
 FILE = Control(
@@ -59,17 +58,11 @@ class EpisodeInput(ModelInput):
     origin: Literal["held out", "learned from"] | None = None  # of a run's own; None: somebody gave them
     changes: Mapping[int, Array] = field(default_factory=dict)  # step -> another action, as the model takes it
     # what was computed of these episodes before, for a served page that asks again and again
-    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    kept: Kept = field(default_factory=Kept, repr=False)
 
     def once(self, scene: Scene, name: str, make: Callable[[], T]) -> T:
         """What `make` gives, computed once for the same episode and the same silenced heads."""
-        key = (name, self.chosen, tuple(scene.silence))
-        if key not in self.kept:
-            if len(self.kept) >= KEPT:
-                self.kept.clear()
-            self.kept[key] = make()
-        found: T = self.kept[key]
-        return found
+        return self.kept.once((name, self.chosen, tuple(scene.silence)), make)
 
     def choose(self, number: int) -> EpisodeInput:
         """Another one of the episodes."""
